@@ -1,0 +1,1 @@
+//! File names in messages: the three styles of quoting that GNU dd uses.

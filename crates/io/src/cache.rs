@@ -1,0 +1,1 @@
+//! Giving pages back to the kernel behind a moving offset.

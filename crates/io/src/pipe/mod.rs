@@ -1,0 +1,1 @@
+//! A byte pipe in memory with any number of readers and writers.

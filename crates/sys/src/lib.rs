@@ -1,0 +1,8 @@
+//! The unsafe room of fdd.
+//!
+//! Everything that needs `unsafe` and is not part of the shared-memory pipe lives here, each block with its reason, behind
+//! safe functions. No policy, no text, nothing of dd.
+#![warn(missing_docs)]
+#![allow(unsafe_code)] // This crate exists to hold it.
+
+pub mod simd;
