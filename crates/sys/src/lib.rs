@@ -5,4 +5,10 @@
 #![warn(missing_docs)]
 #![allow(unsafe_code)] // This crate exists to hold it.
 
+pub mod locale;
+pub mod memory;
+pub mod retry;
+pub mod signal;
 pub mod simd;
+pub mod start;
+pub mod thread;

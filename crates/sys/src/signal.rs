@@ -1,0 +1,246 @@
+//! Signals as numbers in memory: handlers that only count, and what is asked of the kernel around them.
+//!
+//! State is the process's, since signals are. A library that runs inside another program leaves this module alone; the
+//! program that owns the process installs what it wants.
+
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::Relaxed};
+use std::time::Duration;
+
+/// Something is to be looked at: a report, a tick or an end. The one load on the fast path.
+static ATTENTION: AtomicBool = AtomicBool::new(false);
+/// Reports asked for and not yet taken.
+static REPORTS: AtomicU32 = AtomicU32::new(0);
+/// The first signal that asked for an end, or 0.
+static STOP: AtomicI32 = AtomicI32::new(0);
+/// The timer has fired since it was last asked.
+static TICK: AtomicBool = AtomicBool::new(false);
+/// How often any handler here has run.
+static HANDLED: AtomicU32 = AtomicU32::new(0);
+/// The process's timer (`timer_t` is a pointer in both C libraries), or the value that no timer has.
+static TIMER: AtomicPtr<libc::c_void> = AtomicPtr::new(NO_TIMER);
+/// Period of the timer in milliseconds while it keeps time, 0 while it only wakes.
+static PERIOD_MS: AtomicU32 = AtomicU32::new(0);
+
+// The kernel numbers timers from 0, so neither 0 nor any small integer can stand for "none".
+const NO_TIMER: *mut libc::c_void = usize::MAX as *mut libc::c_void;
+
+/// A wait between noticing nothing and the blocking call is a window in which a signal goes unseen. After each signal the
+/// timer fires again and again at this distance until the signal has been looked at, and so cuts that call short.
+const WAKE: Duration = Duration::from_millis(20);
+
+extern "C" fn on_report(_: libc::c_int) {
+    REPORTS.fetch_add(1, Relaxed);
+    noticed();
+    arm_wake();
+}
+
+extern "C" fn on_stop(signal: libc::c_int) {
+    // The first one names the death; the disposition is the default again by now (SA_RESETHAND).
+    let _ = STOP.compare_exchange(0, signal, Relaxed, Relaxed);
+    noticed();
+    arm_wake();
+}
+
+extern "C" fn on_tick(_: libc::c_int) {
+    TICK.store(true, Relaxed);
+    noticed();
+}
+
+fn noticed() {
+    HANDLED.fetch_add(1, Relaxed);
+    ATTENTION.store(true, Relaxed);
+}
+
+/// What a caught signal does.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Count one report. Caught even when the parent ignored it.
+    Report,
+    /// Ask for the end; the next such signal has its default action. Left alone when the parent ignored it.
+    Stop,
+}
+
+/// SIGUSR1, on which GNU dd reports.
+pub const USR1: i32 = libc::SIGUSR1;
+/// SIGINT.
+pub const INT: i32 = libc::SIGINT;
+/// SIGTERM.
+pub const TERM: i32 = libc::SIGTERM;
+/// SIGHUP.
+pub const HUP: i32 = libc::SIGHUP;
+
+/// Installs a handler for `signal`, without SA_RESTART, so that a blocked call comes back. Tells whether it is now caught.
+pub fn catch(signal: i32, action: Action) -> bool {
+    let (handler, flags): (extern "C" fn(libc::c_int), _) = match action {
+        Action::Report => (on_report, 0),
+        Action::Stop => (on_stop, libc::SA_RESETHAND | libc::SA_NODEFER),
+    };
+    if action == Action::Stop && is_ignored(signal) {
+        return false;
+    }
+    let caught = set_handler(signal, handler as libc::sighandler_t, flags);
+    if caught {
+        unblock(signal);
+    }
+    caught
+}
+
+/// Whether `signal` is ignored now.
+pub fn is_ignored(signal: i32) -> bool {
+    let mut now = empty_action();
+    // SAFETY: a null new action only queries; `now` outlives the call.
+    let rc = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
+    rc == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
+/// Gives `signal` its default action.
+pub fn set_default(signal: i32) {
+    set_handler(signal, libc::SIG_DFL, 0);
+}
+
+/// One load: has anything happened that somebody should look at?
+#[inline]
+pub fn attention() -> bool {
+    ATTENTION.load(Relaxed)
+}
+
+/// How often a handler of this module has run; differs before and after a call that one of them cut short.
+#[inline]
+pub fn handled() -> u32 {
+    HANDLED.load(Relaxed)
+}
+
+/// What has come up since the last call.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct News {
+    /// How many reports were asked for.
+    pub reports: u32,
+    /// The timer fired.
+    pub tick: bool,
+    /// The signal that asked for the end. Stays.
+    pub stop: Option<i32>,
+}
+
+/// Takes what has come up. Reports and ticks are taken once; a stop stays.
+pub fn take() -> News {
+    // Cleared first: whatever comes in later raises it again.
+    ATTENTION.store(false, Relaxed);
+    std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
+    let stop = STOP.load(Relaxed);
+    let news =
+        News { reports: REPORTS.swap(0, Relaxed), tick: TICK.swap(false, Relaxed), stop: (stop != 0).then_some(stop) };
+    if news.reports > 0 {
+        settle();
+    }
+    news
+}
+
+/// Starts the timer of the process: a tick each `period`, delivered to the calling thread only. A zero period makes a timer
+/// that is quiet until a signal needs it as a waker.
+///
+/// # Errors
+/// What `timer_create` or `timer_settime` says; without a timer there are no ticks and the rest works.
+pub fn start_timer(period: Duration) -> Result<(), rustix::io::Errno> {
+    let signal = tick_signal();
+    if !set_handler(signal, on_tick as extern "C" fn(libc::c_int) as libc::sighandler_t, 0) {
+        return Err(last_errno());
+    }
+    unblock(signal);
+    // SAFETY: an all-zero sigevent is a valid value of this plain C struct.
+    let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
+    event.sigev_notify = libc::SIGEV_THREAD_ID;
+    event.sigev_signo = signal;
+    event.sigev_notify_thread_id = rustix::thread::gettid().as_raw_nonzero().get();
+    let mut timer: libc::timer_t = NO_TIMER;
+    // SAFETY: `event` and `timer` are valid for the call.
+    if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } != 0 {
+        return Err(last_errno());
+    }
+    TIMER.store(timer, Relaxed);
+    PERIOD_MS.store(u32::try_from(period.as_millis()).unwrap_or(u32::MAX), Relaxed);
+    settle();
+    Ok(())
+}
+
+/// The timer fires next after `first` and then keeps its period.
+pub fn tick_in(first: Duration) {
+    set_timer(first, Duration::from_millis(PERIOD_MS.load(Relaxed).into()));
+}
+
+/// Ends the process by `signal` with its default action, so that the parent sees which. Returns only if that cannot be.
+pub fn die_by(signal: i32) {
+    set_default(signal);
+    unblock(signal);
+    // SAFETY: raise has no preconditions.
+    unsafe { libc::raise(signal) };
+}
+
+/// Blocks every signal for the calling thread, so that the process's signals reach others.
+pub fn block_all() {
+    // SAFETY: `set` is initialised by sigfillset before it is read.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigfillset(set.as_mut_ptr());
+        libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+/// Back to the plain period, or to silence, once the signal has been looked at.
+fn settle() {
+    let period = Duration::from_millis(PERIOD_MS.load(Relaxed).into());
+    set_timer(period, period);
+}
+
+fn arm_wake() {
+    set_timer(WAKE, WAKE);
+}
+
+/// Async-signal-safe: one load and one system call.
+fn set_timer(first: Duration, every: Duration) {
+    let timer = TIMER.load(Relaxed);
+    if timer == NO_TIMER {
+        return;
+    }
+    let spec = libc::itimerspec { it_interval: timespec(every), it_value: timespec(first) };
+    // SAFETY: the timer was created by `start_timer` and is never deleted; `spec` is valid for the call.
+    unsafe { libc::timer_settime(timer, 0, &raw const spec, std::ptr::null_mut()) };
+}
+
+fn timespec(duration: Duration) -> libc::timespec {
+    libc::timespec {
+        tv_sec: duration.as_secs().try_into().unwrap_or(libc::time_t::MAX),
+        tv_nsec: duration.subsec_nanos().into(),
+    }
+}
+
+/// A real-time signal from the far end, where neither C library nor shells look.
+fn tick_signal() -> libc::c_int {
+    libc::SIGRTMAX() - 1
+}
+
+fn unblock(signal: i32) {
+    // SAFETY: `set` is initialised by sigemptyset before it is read; a bad signal number only makes sigaddset fail.
+    unsafe {
+        let mut set = std::mem::MaybeUninit::<libc::sigset_t>::uninit();
+        libc::sigemptyset(set.as_mut_ptr());
+        libc::sigaddset(set.as_mut_ptr(), signal);
+        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), std::ptr::null_mut());
+    }
+}
+
+fn set_handler(signal: i32, handler: libc::sighandler_t, flags: libc::c_int) -> bool {
+    let mut action = empty_action();
+    action.sa_sigaction = handler;
+    action.sa_flags = flags;
+    // SAFETY: `action` is a valid sigaction whose handler only touches atomics and makes async-signal-safe calls.
+    unsafe { libc::sigaction(signal, &raw const action, std::ptr::null_mut()) == 0 }
+}
+
+fn empty_action() -> libc::sigaction {
+    // SAFETY: all-zero is a valid sigaction: default action, empty mask, no flags.
+    unsafe { std::mem::zeroed() }
+}
+
+fn last_errno() -> rustix::io::Errno {
+    rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(rustix::io::Errno::INVAL)
+}
