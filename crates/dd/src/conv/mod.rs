@@ -1,4 +1,20 @@
 //! Bytes to bytes: the conversions, each with its own memory.
+//!
+//! A [`Recipe`] says what is to be done, a [`Converter`] does it and lives as long as the copy. Each block goes through the
+//! table, then `swab`, then `block` or `unblock`, and where the input was cut into blocks does not show in the output.
+
+#[cfg(test)]
+mod naive;
+mod record;
+mod swab;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use fdd_sys::simd::Backend;
+
+use record::Records;
+use swab::Swab;
 
 /// Which character set table is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -21,6 +37,7 @@ pub enum Case {
     Upper,
 }
 
+/// The top bit of every byte of ASCII: even and odd make the number of ones so, `None` clears it, `Set` sets it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Parity {
     Even,
@@ -29,7 +46,7 @@ pub enum Parity {
     Set,
 }
 
-/// Fixed-length records of `cbs` bytes, made or taken apart.
+/// Fixed-length records of `cbs` bytes, made or taken apart; `cbs` is at least 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Form {
     Block { cbs: usize },
@@ -47,4 +64,116 @@ pub struct Recipe {
     newline: u8,
     /// The byte that pads a fixed-length record, after translation (0x40 under ebcdic).
     space: u8,
+}
+
+impl Recipe {
+    /// # Panics
+    /// If a `cbs` is 0: records have at least one byte.
+    pub fn new(
+        charset: Option<Charset>,
+        case: Option<Case>,
+        parity: Option<Parity>,
+        swab: bool,
+        form: Option<Form>,
+    ) -> Recipe {
+        if let Some(Form::Block { cbs } | Form::Unblock { cbs }) = form {
+            assert!(cbs > 0, "a record has at least one byte");
+        }
+        let table = table::compose(charset, case, parity);
+        // Newline and space as they come out of the table. Under `ascii` the table's input is EBCDIC and its output ASCII,
+        // so that only what is done on the ASCII side applies to them.
+        let controls = match charset {
+            Some(set) if set.yields_ascii() => table::compose(None, case, parity),
+            _ => table,
+        };
+        let identity = (0..=u8::MAX).zip(table).all(|(byte, entry)| byte == entry);
+        Recipe {
+            table: (!identity).then(|| Box::new(table)),
+            swab,
+            form,
+            newline: controls[usize::from(b'\n')],
+            space: controls[usize::from(b' ')],
+        }
+    }
+
+    /// Whether the output is the input.
+    pub fn is_identity(&self) -> bool {
+        self.table.is_none() && !self.swab && self.form.is_none()
+    }
+
+    pub fn form(&self) -> Option<Form> {
+        self.form
+    }
+}
+
+/// The conversions of one copy and what they remember between blocks.
+///
+/// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use.
+#[derive(Debug)]
+pub struct Converter {
+    backend: Backend,
+    table: Option<Box<[u8; 256]>>,
+    swab: Option<Swab>,
+    records: Option<Records>,
+}
+
+impl Converter {
+    pub fn new(recipe: &Recipe) -> Converter {
+        Converter::with_backend(recipe, Backend::best())
+    }
+
+    /// For tests and benchmarks, which compare the backends.
+    pub fn with_backend(recipe: &Recipe, backend: Backend) -> Converter {
+        Converter {
+            backend,
+            table: recipe.table.clone(),
+            swab: recipe.swab.then(|| Swab::new(backend)),
+            records: recipe.form.map(|form| Records::new(form, recipe.newline, recipe.space, backend)),
+        }
+    }
+
+    /// Converts the next bytes of the input, which may be changed in place, and hands the output on to `put` in the longest
+    /// slices that need no copy. Returns how many records were found to be longer than `cbs`.
+    ///
+    /// # Errors
+    /// What `put` returns.
+    pub fn feed<E>(&mut self, block: &mut [u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+        if let Some(table) = &self.table {
+            self.backend.translate(table, block);
+        }
+        let Some(swab) = &mut self.swab else {
+            return pass(&mut self.records, block, put);
+        };
+        let (across, within) = swab.feed(block);
+        let mut truncated = 0;
+        if let Some(pair) = across {
+            truncated += pass(&mut self.records, &pair, put)?;
+        }
+        truncated += pass(&mut self.records, within, put)?;
+        Ok(truncated)
+    }
+
+    /// Hands on what was held back for bytes that did not come. Returns how many more records were too long.
+    ///
+    /// # Errors
+    /// What `put` returns.
+    pub fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+        let mut truncated = 0;
+        if let Some(byte) = self.swab.as_mut().and_then(Swab::finish) {
+            truncated += pass(&mut self.records, &[byte], put)?;
+        }
+        if let Some(records) = &mut self.records {
+            records.finish(put)?;
+        }
+        Ok(truncated)
+    }
+}
+
+/// `put` never sees an empty slice.
+fn pass<E>(records: &mut Option<Records>, bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+    match records {
+        _ if bytes.is_empty() => Ok(0),
+        None => put(bytes).map(|()| 0),
+        Some(records) => records.feed(bytes, put),
+    }
 }

@@ -1,0 +1,137 @@
+//! `conv=block` and `conv=unblock`: lines to records of `cbs` bytes and back.
+
+use fdd_sys::simd::Backend;
+use memchr::memchr;
+
+use super::Form;
+
+#[derive(Clone, Debug)]
+pub(super) enum Records {
+    Block(Block),
+    Unblock(Unblock),
+}
+
+impl Records {
+    pub(super) fn new(form: Form, newline: u8, space: u8, backend: Backend) -> Records {
+        match form {
+            Form::Block { cbs } => Records::Block(Block { cbs, newline, space, column: 0, over: false }),
+            Form::Unblock { cbs } => Records::Unblock(Unblock { cbs, newline, space, backend, column: 0, pending: 0 }),
+        }
+    }
+
+    pub(super) fn feed<E>(&mut self, bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+        match self {
+            Records::Block(block) => block.feed(bytes, put),
+            Records::Unblock(unblock) => unblock.feed(bytes, put).map(|()| 0),
+        }
+    }
+
+    pub(super) fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        match self {
+            Records::Block(block) => block.finish(put),
+            Records::Unblock(unblock) => unblock.finish(put),
+        }
+    }
+}
+
+/// Lines to records: the newline goes, what is missing is padded, what is too long is dropped.
+#[derive(Clone, Debug)]
+pub(super) struct Block {
+    cbs: usize,
+    newline: u8,
+    space: u8,
+    /// How many bytes of the current record are out; at most `cbs`.
+    column: usize,
+    /// The current line was longer than `cbs` and is counted.
+    over: bool,
+}
+
+impl Block {
+    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+        let mut truncated = 0;
+        while !bytes.is_empty() {
+            let newline = memchr(self.newline, bytes);
+            let line = &bytes[..newline.unwrap_or(bytes.len())];
+            let kept = line.len().min(self.cbs - self.column);
+            if kept > 0 {
+                put(&line[..kept])?;
+                self.column += kept;
+            }
+            if kept < line.len() && !self.over {
+                self.over = true;
+                truncated += 1;
+            }
+            let Some(at) = newline else { break };
+            self.end_record(put)?;
+            bytes = &bytes[at + 1..];
+        }
+        Ok(truncated)
+    }
+
+    /// A last line without its newline is a record, if it has any byte.
+    fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if self.column > 0 { self.end_record(put) } else { Ok(()) }
+    }
+
+    fn end_record<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        put_spaces(self.space, self.cbs - self.column, put)?;
+        self.column = 0;
+        self.over = false;
+        Ok(())
+    }
+}
+
+/// Records to lines: the spaces at a record's end go, and a newline comes.
+#[derive(Clone, Debug)]
+pub(super) struct Unblock {
+    cbs: usize,
+    newline: u8,
+    space: u8,
+    backend: Backend,
+    /// How many bytes of the current record came in; less than `cbs` between two calls.
+    column: usize,
+    /// How many of them, the last ones, are spaces that are not out: they go out only if something follows them.
+    pending: usize,
+}
+
+impl Unblock {
+    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        while !bytes.is_empty() {
+            let part;
+            (part, bytes) = bytes.split_at(bytes.len().min(self.cbs - self.column));
+            let text = self.backend.trimmed_len(self.space, part);
+            if text > 0 {
+                put_spaces(self.space, self.pending, put)?;
+                put(&part[..text])?;
+                self.pending = 0;
+            }
+            self.pending += part.len() - text;
+            self.column += part.len();
+            if self.column == self.cbs {
+                self.end_record(put)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A last record that is not full ends in a newline too, also when all of it was spaces.
+    fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        if self.column > 0 { self.end_record(put) } else { Ok(()) }
+    }
+
+    fn end_record<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+        self.column = 0;
+        self.pending = 0;
+        put(&[self.newline])
+    }
+}
+
+fn put_spaces<E>(space: u8, mut count: usize, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    let spaces = [space; 256];
+    while count > 0 {
+        let run = count.min(spaces.len());
+        put(&spaces[..run])?;
+        count -= run;
+    }
+    Ok(())
+}
