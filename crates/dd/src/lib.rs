@@ -1,6 +1,282 @@
-//! dd itself: `operands` -> `plan` -> `input` and `output` -> `copy`, with `monitor` as the one mouth.
+//! dd itself.
+//!
+//! ```text
+//! argv -> operands::parse -> Plan::resolve -> Source::open -> Sink::open -> skip, seek -> copy::run -> sync, close
+//!                                                   \            \                          |
+//!                                                    `------------`--- Monitor: tally, signals, standard error
+//! ```
+//!
+//! [`run`] is the program: it owns the process's signals, descriptors 0 to 2 and exit. What is below it takes owned
+//! descriptors and a [`fdd_sys::retry::Pause`].
 
+mod advice;
 pub mod conv;
+pub mod copy;
+pub mod error;
+pub mod facts;
 pub mod human;
+pub mod input;
+pub mod kernel;
+pub mod monitor;
 pub mod operands;
+pub mod output;
+pub mod plan;
 pub mod quote;
+pub mod report;
+mod rescue;
+pub mod tally;
+pub mod units;
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+use std::sync::Arc;
+
+use fdd_sys::retry::Cut;
+use fdd_sys::{locale, signal, start};
+
+use crate::copy::{Buffers, Choice, Halt, Job};
+use crate::error::Error;
+use crate::input::{Skipped, Source, Trouble};
+use crate::kernel::{Kernel, Os};
+use crate::monitor::Monitor;
+use crate::operands::Request;
+use crate::output::Sink;
+use crate::plan::Plan;
+
+/// How the process is to end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    Success,
+    Failure,
+    /// By this signal, so that the parent sees it.
+    Signal(i32),
+}
+
+/// The whole program, given its arguments (the first is its name).
+pub fn run(args: &[OsString]) -> Exit {
+    start::restore_inherited();
+    let posixly_correct = std::env::var_os("POSIXLY_CORRECT").is_some();
+    catch_signals(posixly_correct);
+    let locale = locale::from_environment();
+    let called_as = args.first().map_or_else(|| OsStr::new("fdd"), OsString::as_os_str);
+    let program = Path::new(called_as).file_name().unwrap_or(called_as).to_string_lossy().into_owned();
+    let quotes = quote::Locale { utf8: locale.utf8 };
+    let mut monitor = Monitor::new(program.clone(), locale);
+
+    let parsed = operands::parse(args.get(1..).unwrap_or_default(), posixly_correct, quotes);
+    for warning in &parsed.warnings {
+        monitor.warn(&warning.text(quotes));
+    }
+    let plan = match parsed.request {
+        Ok(Request::Help) => return print(&operands::help(&called_as.to_string_lossy()), &mut monitor),
+        Ok(Request::Version) => return print(&operands::version(&program), &mut monitor),
+        Ok(Request::Copy(operands)) => Plan::resolve(*operands, quotes),
+        Err(usage) => Err(Error::Usage(usage)),
+    };
+    let plan = match plan {
+        Ok(plan) => plan,
+        Err(error) => {
+            monitor.error(&error);
+            if error.try_help() {
+                monitor.try_help(&called_as.to_string_lossy());
+            }
+            return Exit::Failure;
+        }
+    };
+    monitor.speak(plan.status, plan.msgfmt.clone());
+    let failed = transfer(&plan, Arc::new(Os), &mut monitor) == Verdict::Failed;
+    match monitor.stopped_by() {
+        Some(signal) => Exit::Signal(signal),
+        None if failed || monitor.is_mute() => Exit::Failure,
+        None => Exit::Success,
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Verdict {
+    Right,
+    Failed,
+}
+
+fn catch_signals(posixly_correct: bool) {
+    // POSIX wants the default action, which ends dd, unless a system has SIGINFO.
+    if !posixly_correct {
+        signal::catch(signal::USR1, signal::Action::Report);
+    }
+    for fatal in [signal::INT, signal::TERM, signal::HUP] {
+        signal::catch(fatal, signal::Action::Stop);
+    }
+}
+
+/// One copy, from opening to closing. Everything that goes wrong is said by `monitor`.
+fn transfer(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Verdict {
+    let (mut source, mut sink, mut buffers) = match open(plan, kernel, monitor) {
+        Ok(ends) => ends,
+        Err(Trouble::Stopped) => {
+            finish_stopped(monitor);
+            return Verdict::Failed;
+        }
+        Err(Trouble::Failed(error)) => {
+            monitor.error(&error);
+            return Verdict::Failed;
+        }
+    };
+    monitor.start_clock();
+    let mut verdict = Verdict::Right;
+    let mut to_end = false;
+    match position(plan, &mut source, &mut sink, &mut buffers, monitor) {
+        Ok(()) if plan.copies() => {
+            let copied = copy_all(plan, &mut source, &mut sink, &mut buffers, monitor);
+            to_end = source.at_end;
+            verdict = copied;
+        }
+        Ok(()) => {}
+        Err(Trouble::Stopped) => verdict = Verdict::Failed,
+        Err(Trouble::Failed(error)) => {
+            // GNU: a failed skip or seek ends at once, with the statistics and without syncing anything.
+            monitor.error(&error);
+            return close(source, sink, Verdict::Failed, monitor);
+        }
+    }
+    if monitor.stopped_by().is_none() {
+        verdict = worse(verdict, settle(plan, &mut source, &mut sink, to_end, monitor));
+    }
+    close(source, sink, verdict, monitor)
+}
+
+fn open(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Result<(Source, Sink, Buffers), Trouble> {
+    let source = Source::open(Arc::clone(&kernel), &plan.input, || start::take_standard(0), monitor)?;
+    // Memory that cannot be had is found out before the output is emptied.
+    let buffers = if plan.copies() { Buffers::for_plan(plan) } else { Buffers::none() }.map_err(Trouble::Failed)?;
+    let sink = Sink::open(kernel, &plan.output, || start::take_standard(1), monitor)?;
+    let same_file = source.facts.identity == sink.facts.identity && source.facts.is_storage();
+    if same_file && plan.output.append && plan.output.notrunc && plan.copies() && plan.limit.is_none() {
+        return Err(Trouble::Failed(Error::OntoItself { name: source.name().clone() }));
+    }
+    Ok((source, sink, buffers))
+}
+
+fn position(
+    plan: &Plan,
+    source: &mut Source,
+    sink: &mut Sink,
+    buffers: &mut Buffers,
+    monitor: &mut Monitor,
+) -> Result<(), Trouble> {
+    let scratch = buffers.scratch(plan.input.ibs).map_err(Trouble::Failed)?;
+    if source.skip(plan.input.skip, scratch, monitor)? == Skipped::Short {
+        monitor.notice(&error::Notice::SkipPastEnd { name: source.name().clone() });
+    }
+    let scratch = buffers.scratch(plan.output.obs).map_err(Trouble::Failed)?;
+    sink.seek(plan.output.seek, scratch, monitor)
+}
+
+fn copy_all(
+    plan: &Plan,
+    source: &mut Source,
+    sink: &mut Sink,
+    buffers: &mut Buffers,
+    monitor: &mut Monitor,
+) -> Verdict {
+    let choice = Choice { forced: std::env::var("FDD_STRATEGY").ok() };
+    let (outcome, moved) = copy::run(&mut Job { plan, source, sink, monitor, buffers }, &choice);
+    report_moved(&moved);
+    let verdict = match outcome {
+        Ok(mut ending) => {
+            ending.name_all(monitor);
+            if ending.failed { Verdict::Failed } else { Verdict::Right }
+        }
+        Err(Halt::Stopped) => return Verdict::Failed,
+        Err(Halt::Failed(error)) => {
+            monitor.error(&error);
+            Verdict::Failed
+        }
+    };
+    match sink.finish(monitor) {
+        Ok(()) => verdict,
+        Err(Cut::Stopped) => Verdict::Failed,
+        Err(Cut::Os(errno)) => {
+            monitor.error(&Error::Write { name: sink.name().clone(), errno });
+            Verdict::Failed
+        }
+    }
+}
+
+/// `FDD_STRATEGY_REPORT` names a file that is told how many bytes each way moved: a test seam beside `FDD_STRATEGY`.
+fn report_moved(moved: &[(&'static str, u64)]) {
+    use std::io::Write;
+    let Some(path) = std::env::var_os("FDD_STRATEGY_REPORT") else { return };
+    if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
+        let text: String = moved.iter().map(|(name, bytes)| format!("{name} {bytes}\n")).collect();
+        let _ = file.write_all(text.as_bytes());
+    }
+}
+
+/// What was asked to be durable, and the cache.
+fn settle(plan: &Plan, source: &mut Source, sink: &mut Sink, to_end: bool, monitor: &mut Monitor) -> Verdict {
+    let mut verdict = Verdict::Right;
+    if sink.will_sync() {
+        monitor.before_sync();
+    }
+    match sink.sync(plan.copies(), monitor) {
+        Ok(errors) => {
+            for error in &errors {
+                monitor.error(error);
+                verdict = Verdict::Failed;
+            }
+        }
+        Err(_) => return Verdict::Failed,
+    }
+    for notice in sink.take_notices() {
+        monitor.notice(&notice);
+    }
+    for settled in [source.settle_cache(), sink.settle_cache(to_end)] {
+        if let Err(error) = settled {
+            monitor.error(&error);
+            verdict = Verdict::Failed;
+        }
+    }
+    verdict
+}
+
+/// Closes both ends, then tells what was done. GNU: where closing fails nothing is told.
+fn close(source: Source, sink: Sink, verdict: Verdict, monitor: &mut Monitor) -> Verdict {
+    for closed in [source.close(), sink.close()] {
+        if let Err(error) = closed {
+            monitor.stop_clock();
+            monitor.error(&error);
+            return Verdict::Failed;
+        }
+    }
+    let elapsed = monitor.stop_clock();
+    monitor.final_statistics(elapsed);
+    verdict
+}
+
+/// Stopped before anything was open: the statistics are all zeros, but they are there.
+fn finish_stopped(monitor: &mut Monitor) {
+    let elapsed = monitor.stop_clock();
+    monitor.final_statistics(elapsed);
+}
+
+fn worse(one: Verdict, other: Verdict) -> Verdict {
+    if one == Verdict::Failed { one } else { other }
+}
+
+/// Text that was asked for goes to standard output, and must arrive there.
+fn print(text: &str, monitor: &mut Monitor) -> Exit {
+    use std::io::Write;
+    let mut stdout = std::io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) if !start::was_closed(1) => Exit::Success,
+        Ok(()) => Exit::Failure,
+        Err(error) => {
+            let reason = error.raw_os_error().map_or_else(
+                || error.to_string(),
+                |number| locale::error_text(rustix::io::Errno::from_raw_os_error(number)),
+            );
+            monitor.warn(&format!("write error: {reason}"));
+            Exit::Failure
+        }
+    }
+}

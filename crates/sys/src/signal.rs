@@ -127,12 +127,7 @@ pub fn take() -> News {
     ATTENTION.store(false, Relaxed);
     std::sync::atomic::fence(std::sync::atomic::Ordering::SeqCst);
     let stop = STOP.load(Relaxed);
-    let news =
-        News { reports: REPORTS.swap(0, Relaxed), tick: TICK.swap(false, Relaxed), stop: (stop != 0).then_some(stop) };
-    if news.reports > 0 {
-        settle();
-    }
-    news
+    News { reports: REPORTS.swap(0, Relaxed), tick: TICK.swap(false, Relaxed), stop: (stop != 0).then_some(stop) }
 }
 
 /// Starts the timer of the process: a tick each `period`, delivered to the calling thread only. A zero period makes a timer
@@ -158,12 +153,12 @@ pub fn start_timer(period: Duration) -> Result<(), rustix::io::Errno> {
     }
     TIMER.store(timer, Relaxed);
     PERIOD_MS.store(u32::try_from(period.as_millis()).unwrap_or(u32::MAX), Relaxed);
-    settle();
+    rest(period);
     Ok(())
 }
 
-/// The timer fires next after `first` and then keeps its period.
-pub fn tick_in(first: Duration) {
+/// The signal has been looked at: the timer fires next after `first` and then keeps its period; zero is silence.
+pub fn rest(first: Duration) {
     set_timer(first, Duration::from_millis(PERIOD_MS.load(Relaxed).into()));
 }
 
@@ -183,12 +178,6 @@ pub fn block_all() {
         libc::sigfillset(set.as_mut_ptr());
         libc::pthread_sigmask(libc::SIG_SETMASK, set.as_ptr(), std::ptr::null_mut());
     }
-}
-
-/// Back to the plain period, or to silence, once the signal has been looked at.
-fn settle() {
-    let period = Duration::from_millis(PERIOD_MS.load(Relaxed).into());
-    set_timer(period, period);
 }
 
 fn arm_wake() {

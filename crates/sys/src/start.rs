@@ -66,6 +66,10 @@ pub fn close(fd: OwnedFd) -> Result<(), rustix::io::Errno> {
     let raw = fd.into_raw_fd();
     // SAFETY: `raw` was owned and is given up here; it is not used again.
     let rc = unsafe { libc::close(raw) };
+    if was_closed(raw) {
+        // What stood in for it since `restore_inherited` is nothing that the caller ever had.
+        return Err(rustix::io::Errno::BADF);
+    }
     if rc == 0 {
         return Ok(());
     }

@@ -156,6 +156,12 @@ impl ConvSet {
     }
 }
 
+impl ConvSet {
+    pub fn remove(&mut self, conv: Conv) {
+        self.0 &= !(1 << conv as u8);
+    }
+}
+
 impl FlagSet {
     pub fn has(self, flag: Flag) -> bool {
         self.0 & (1 << flag as u8) != 0

@@ -1,0 +1,140 @@
+//! The order of events: which way the bytes go, and what each way may count on.
+
+pub(crate) mod intake;
+pub(crate) mod outlet;
+mod pump;
+
+use fdd_sys::memory::Aligned;
+
+use crate::error::{Error, Notice};
+use crate::input::Source;
+use crate::monitor::Monitor;
+use crate::output::Sink;
+use crate::plan::{Blocks, Plan};
+
+/// Everything one copy needs.
+pub struct Job<'a> {
+    pub plan: &'a Plan,
+    pub source: &'a mut Source,
+    pub sink: &'a mut Sink,
+    pub monitor: &'a mut Monitor,
+    pub buffers: &'a mut Buffers,
+}
+
+/// The block buffers: made before the output is opened, so that memory that cannot be had costs nothing.
+#[derive(Debug)]
+pub struct Buffers {
+    pub input: Aligned,
+    /// Gathers output blocks; `None` where a read is written as it came.
+    pub output: Option<Aligned>,
+}
+
+impl Buffers {
+    /// For a copy of nothing.
+    ///
+    /// # Errors
+    /// One page cannot be had.
+    pub fn none() -> Result<Buffers, Error> {
+        Ok(Buffers { input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?, output: None })
+    }
+
+    /// At least `len` bytes to read or write over what is skipped.
+    ///
+    /// # Errors
+    /// The memory cannot be had.
+    pub fn scratch(&mut self, len: usize) -> Result<&mut [u8], Error> {
+        if self.input.len() < len {
+            self.input =
+                Aligned::new(len).map_err(|_| Error::Memory { end: "input", len: crate::units::widen(len) })?;
+        }
+        Ok(&mut self.input[..len])
+    }
+
+    /// # Errors
+    /// The memory cannot be had. Pages cost nothing until they are used.
+    pub fn for_plan(plan: &Plan) -> Result<Buffers, Error> {
+        let make =
+            |end, len: usize| Aligned::new(len).map_err(|_| Error::Memory { end, len: crate::units::widen(len) });
+        Ok(match plan.blocks {
+            Blocks::AsRead { bs } => Buffers { input: make("input", bs)?, output: None },
+            Blocks::Reblock { ibs, obs } => Buffers { input: make("input", ibs)?, output: Some(make("output", obs)?) },
+        })
+    }
+}
+
+/// Why a copy does not go on.
+#[derive(Debug)]
+pub enum Halt {
+    /// A signal, or whoever embeds the copy, wants the end.
+    Stopped,
+    Failed(Error),
+}
+
+/// How a way of moving bytes ended.
+#[derive(Debug)]
+pub enum Outcome {
+    /// All there was.
+    Done(Ending),
+    /// Not this way. Offsets and tally are exact and on a record boundary; the next row goes on from here.
+    #[allow(dead_code, reason = "the pump fits everything; faster rows decline")]
+    Declined,
+}
+
+#[derive(Debug, Default)]
+pub struct Ending {
+    /// The input could not be read to where it was to be.
+    pub failed: bool,
+    /// Ranges that are not in the output.
+    pub lost: Vec<Notice>,
+}
+
+/// A way to move the bytes. Rows are tried in order; `pump` is last, fits everything, and defines the others.
+struct Strategy {
+    name: &'static str,
+    /// Nobody can tell that it was used.
+    allowed: fn(&Job<'_>) -> bool,
+    /// It pays. Not asked when the strategy is forced.
+    worthwhile: fn(&Job<'_>) -> bool,
+    run: fn(&mut Job<'_>) -> Result<Outcome, Halt>,
+}
+
+const STRATEGIES: &[Strategy] = &[Strategy { name: "pump", allowed: |_| true, worthwhile: |_| true, run: pump::run }];
+
+/// Which strategies may be used; the test seam `FDD_STRATEGY` forces one.
+#[derive(Clone, Debug, Default)]
+pub struct Choice {
+    pub forced: Option<String>,
+}
+
+/// Copies until the input ends, the limit is reached, or something stops it. Tells also how many bytes each way moved.
+pub fn run(job: &mut Job<'_>, choice: &Choice) -> (Result<Ending, Halt>, Vec<(&'static str, u64)>) {
+    let mut moved = Vec::new();
+    for strategy in STRATEGIES {
+        let last = strategy.name == "pump";
+        let wanted = match &choice.forced {
+            Some(name) => last || *name == strategy.name,
+            None => (strategy.worthwhile)(job),
+        };
+        if !wanted || !(strategy.allowed)(job) {
+            continue;
+        }
+        let before = job.monitor.tally.bytes;
+        let outcome = (strategy.run)(job);
+        moved.push((strategy.name, job.monitor.tally.bytes - before));
+        match outcome {
+            Ok(Outcome::Done(ending)) => return (Ok(ending), moved),
+            Ok(Outcome::Declined) => {}
+            Err(halt) => return (Err(halt), moved),
+        }
+    }
+    unreachable!("the pump is the last row and never declines")
+}
+
+impl Ending {
+    /// Says what was lost and has not been said yet.
+    pub(crate) fn name_all(&mut self, monitor: &mut Monitor) {
+        for notice in self.lost.drain(..) {
+            monitor.lost(&notice);
+        }
+    }
+}

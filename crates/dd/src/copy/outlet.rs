@@ -1,0 +1,105 @@
+//! Where output records go: as they were read, or gathered to `obs`.
+
+use fdd_sys::memory::Aligned;
+use fdd_sys::retry::Cut;
+
+use crate::copy::Halt;
+use crate::error::Error;
+use crate::monitor::Monitor;
+use crate::output::Sink;
+use crate::plan::Holes;
+
+/// Output of a copy that gathers: one block, filled from the front.
+pub(crate) struct Outlet<'b> {
+    block: &'b mut Aligned,
+    filled: usize,
+}
+
+impl<'b> Outlet<'b> {
+    pub(crate) fn new(block: &'b mut Aligned) -> Outlet<'b> {
+        Outlet { block, filled: 0 }
+    }
+
+    /// Takes `bytes`; whole blocks go out. Where nothing is gathered yet they go straight from the caller's slice.
+    #[inline]
+    pub(crate) fn put(&mut self, mut bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+        let obs = self.block.len();
+        while !bytes.is_empty() {
+            if self.filled == 0 && bytes.len() >= obs {
+                let (whole, rest) = bytes.split_at(obs);
+                write_record(whole, obs, Wording::Block, sink, monitor)?;
+                bytes = rest;
+                continue;
+            }
+            let take = bytes.len().min(obs - self.filled);
+            self.block[self.filled..self.filled + take].copy_from_slice(&bytes[..take]);
+            self.filled += take;
+            bytes = &bytes[take..];
+            if self.filled == obs {
+                self.filled = 0;
+                write_record(self.block, obs, Wording::Block, sink, monitor)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The last block, shorter than the others unless `pad` fills it.
+    pub(crate) fn finish(&mut self, pad: Option<u8>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+        let filled = std::mem::take(&mut self.filled);
+        if filled == 0 {
+            return Ok(());
+        }
+        let obs = self.block.len();
+        let len = match pad {
+            Some(pad) => {
+                self.block[filled..].fill(pad);
+                obs
+            }
+            None => filled,
+        };
+        write_record(&self.block[..len], obs, Wording::Last, sink, monitor)
+    }
+}
+
+/// GNU words a failed write in two ways.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wording {
+    /// "writing to"
+    Block,
+    /// "error writing"
+    Last,
+}
+
+/// One output record. What of it reached the file before an error or a signal is counted.
+#[inline]
+pub(crate) fn write_record(
+    record: &[u8],
+    obs: usize,
+    wording: Wording,
+    sink: &mut Sink,
+    monitor: &mut Monitor,
+) -> Result<(), Halt> {
+    let hole = sink.pending_hole();
+    let (written, outcome) = sink.write_block(record, monitor);
+    match outcome {
+        Ok(()) => {
+            monitor.tally.written(written, obs);
+            if sink.pending_hole() > hole && sink.holes() != Holes::Write {
+                monitor.tally.sparse += 1;
+            }
+            Ok(())
+        }
+        Err(cut) => Err(broken(written, wording, cut, sink, monitor)),
+    }
+}
+
+#[cold]
+fn broken(written: usize, wording: Wording, cut: Cut, sink: &Sink, monitor: &mut Monitor) -> Halt {
+    monitor.tally.broken(written);
+    let name = sink.name().clone();
+    match (cut, wording) {
+        (Cut::Stopped, _) => Halt::Stopped,
+        (Cut::Os(errno), Wording::Block) => Halt::Failed(Error::WriteBlock { name, errno }),
+        (Cut::Os(errno), Wording::Last) => Halt::Failed(Error::Write { name, errno }),
+    }
+}

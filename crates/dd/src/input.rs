@@ -1,0 +1,391 @@
+//! The input end: its descriptor, position, skipping, reading, and reading what fails.
+
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::sync::Arc;
+
+use fdd_sys::retry::{Cut, Pause, retry};
+use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::advice::{Advice, drop_to_end};
+use crate::error::{Error, Name};
+use crate::facts::{Facts, Kind};
+use crate::kernel::{Direction, Kernel};
+use crate::plan::{Cache, InputPlan};
+use crate::rescue::{Rescue, Rescued};
+use crate::units::{Amount, widen};
+
+pub struct Source {
+    kernel: Arc<dyn Kernel>,
+    fd: OwnedFd,
+    name: Name,
+    pub facts: Facts,
+    fullblock: bool,
+    direct: bool,
+    nonblock: bool,
+    cache: Cache,
+    stride: u64,
+    ibs: usize,
+    /// Offset of the next byte, where the end can seek.
+    position: Option<u64>,
+    advice: Advice,
+    /// The last read gave fewer bytes than asked for, but some.
+    short: bool,
+    /// Reading has met the end of the file.
+    pub at_end: bool,
+    rescue: Option<Rescue>,
+}
+
+/// How a skip ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Skipped {
+    Whole,
+    /// The input ended before the point; told, not fatal.
+    Short,
+}
+
+/// Why a skip could not be done.
+#[derive(Debug)]
+pub enum Trouble {
+    Stopped,
+    Failed(Error),
+}
+
+impl Source {
+    /// Opens what the plan names, or takes `inherited`.
+    ///
+    /// # Errors
+    /// The file cannot be opened; the flags cannot be set on the inherited descriptor.
+    pub fn open<P: Pause + ?Sized>(
+        kernel: Arc<dyn Kernel>,
+        plan: &InputPlan,
+        inherited: impl FnOnce() -> OwnedFd,
+        pause: &mut P,
+    ) -> Result<Source, Trouble> {
+        let (fd, name) = match &plan.path {
+            Some(path) => {
+                let name = Name::File(path.clone());
+                let fd = retry(pause, || kernel.open(path, OFlags::RDONLY | plan.flags, Mode::empty()));
+                (named(fd, |errno| Error::Open { name: name.clone(), errno })?, name)
+            }
+            None => {
+                let fd = inherited();
+                let set = set_flags(&*kernel, fd.as_fd(), plan.flags, plan.directory);
+                set.map_err(|errno| Trouble::Failed(Error::SettingFlags { name: Name::StandardInput, errno }))?;
+                (fd, Name::StandardInput)
+            }
+        };
+        let facts = named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        let position = facts.position;
+        Ok(Source {
+            fd,
+            name,
+            facts,
+            fullblock: plan.fullblock,
+            direct: plan.direct,
+            nonblock: plan.nonblock,
+            cache: plan.cache,
+            stride: plan.stride,
+            ibs: plan.ibs,
+            position,
+            advice: Advice::new(plan.cache == Cache::Drop, position),
+            short: false,
+            at_end: false,
+            rescue: None,
+            kernel,
+        })
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    /// Offset of the next byte to be read.
+    pub fn position(&self) -> Option<u64> {
+        self.position
+    }
+
+    /// A strategy has read up to `position` and left the descriptor there.
+    pub fn moved_to(&mut self, position: u64) {
+        self.position = Some(position);
+        self.advice.start_at(position);
+        self.short = false;
+    }
+
+    /// Moves over `amount`: by seeking, or by reading where it cannot seek (`scratch` holds at least a block).
+    ///
+    /// # Errors
+    /// The seek is refused although the end can seek, or reading fails.
+    pub fn skip<P: Pause + ?Sized>(
+        &mut self,
+        amount: Amount,
+        scratch: &mut [u8],
+        pause: &mut P,
+    ) -> Result<Skipped, Trouble> {
+        if amount.is_zero() {
+            return Ok(Skipped::Whole);
+        }
+        let refused = |errno| Error::Skip { name: self.name.clone(), errno };
+        let bytes = amount.in_bytes().ok_or_else(|| Trouble::Failed(refused(Errno::OVERFLOW)))?;
+        let offset = i64::try_from(bytes).map_err(|_| Trouble::Failed(refused(Errno::OVERFLOW)))?;
+        match self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(offset)) {
+            Ok(position) => {
+                self.position = Some(position);
+                self.advice.start_at(position);
+                // Sizes of 0 are said by /proc for files that have contents, and by empty files, which end where they begin.
+                let past_end = self.facts.kind == Kind::Regular && self.facts.size > 0 && position > self.facts.size;
+                Ok(if past_end { Skipped::Short } else { Skipped::Whole })
+            }
+            Err(errno) if self.facts.position.is_some() => Err(Trouble::Failed(refused(errno))),
+            Err(_) => self.skip_by_reading(amount, scratch, pause),
+        }
+    }
+
+    /// One read a block, short or not, then the bytes: what a tape or a pipe can do.
+    fn skip_by_reading<P: Pause + ?Sized>(
+        &mut self,
+        amount: Amount,
+        scratch: &mut [u8],
+        pause: &mut P,
+    ) -> Result<Skipped, Trouble> {
+        let mut passed: u64 = 0;
+        let ibs = self.ibs;
+        let mut pieces =
+            (0..amount.records()).map(|_| ibs).chain(usize::try_from(amount.bytes()).ok().filter(|&rest| rest > 0));
+        let all = pieces.try_for_each(|piece| {
+            let (got, outcome) = self.read(&mut scratch[..piece], pause);
+            passed += widen(got);
+            match outcome {
+                Ok(()) if got == 0 => Err(None),
+                Ok(()) => Ok(()),
+                Err(cut) => Err(Some(cut)),
+            }
+        });
+        self.short = false;
+        match all {
+            Err(Some(Cut::Stopped)) => Err(Trouble::Stopped),
+            Err(Some(Cut::Os(errno))) => Err(Trouble::Failed(self.read_error(errno))),
+            Err(None) | Ok(()) if amount.in_bytes() == Some(passed) => Ok(Skipped::Whole),
+            Err(None) | Ok(()) => Ok(Skipped::Short),
+        }
+    }
+
+    /// One record: one read, or as many as `fullblock` wants. What arrived before an error is given with it.
+    #[inline]
+    pub fn read<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        let mut filled = 0;
+        let outcome = loop {
+            match self.read_once(&mut buf[filled..], pause) {
+                Ok(0) => {
+                    self.at_end = filled == 0;
+                    break Ok(());
+                }
+                Ok(got) => {
+                    filled += got;
+                    if !self.fullblock || filled == buf.len() {
+                        break Ok(());
+                    }
+                }
+                Err(cut) => break Err(cut),
+            }
+        };
+        self.short = 0 < filled && filled < buf.len();
+        self.advice.passed(&*self.kernel, self.fd.as_fd(), filled);
+        (filled, outcome)
+    }
+
+    #[inline]
+    fn read_once<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
+        let before = pause.interruptions();
+        let got = match retry(pause, || self.kernel.read(self.fd.as_fd(), buf)) {
+            Ok(got) => got,
+            Err(cut) => self.read_refused(cut, buf, pause)?,
+        };
+        if let Some(position) = &mut self.position {
+            *position += widen(got);
+        }
+        if got < buf.len() && got > 0 && pause.interruptions() != before {
+            return self.read_on(got, buf, pause);
+        }
+        Ok(got)
+    }
+
+    /// A signal of ours cut a long read short; it may not make a record. Only where reading on is the same read: not on a
+    /// pipe, a terminal or a tape.
+    #[cold]
+    fn read_on<P: Pause + ?Sized>(&mut self, mut filled: usize, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
+        if !matches!(self.facts.kind, Kind::Regular | Kind::Block | Kind::Zero | Kind::Memory) {
+            return Ok(filled);
+        }
+        while filled < buf.len() {
+            match retry(pause, || self.kernel.read(self.fd.as_fd(), &mut buf[filled..])) {
+                Ok(0) => break,
+                Ok(got) => {
+                    filled += got;
+                    if let Some(position) = &mut self.position {
+                        *position += widen(got);
+                    }
+                }
+                // What came so far counts; the next read meets the error again.
+                Err(Cut::Os(_)) => break,
+                Err(Cut::Stopped) => return Err(Cut::Stopped),
+            }
+        }
+        Ok(filled)
+    }
+
+    #[cold]
+    fn read_refused<P: Pause + ?Sized>(&mut self, cut: Cut, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
+        match cut {
+            // A direct file whose length is no multiple of the sector refuses the read after the short one.
+            Cut::Os(Errno::INVAL) if self.direct && self.short => Ok(0),
+            // Whoever made the shared description non-blocking did not ask us; nonblock was not asked for, so wait.
+            Cut::Os(Errno::AGAIN) if !self.nonblock => loop {
+                retry(pause, || self.kernel.wait(self.fd.as_fd(), Direction::Read))?;
+                match retry(pause, || self.kernel.read(self.fd.as_fd(), buf)) {
+                    Err(Cut::Os(Errno::AGAIN)) => {}
+                    other => return other,
+                }
+            },
+            other => Err(other),
+        }
+    }
+
+    /// Reads again, piece by piece, what a read could not give: `buf` is the block, its first `got` bytes are right, and it
+    /// began at `at`. Without `go_on` only what comes before the first bad sector is fetched.
+    ///
+    /// # Errors
+    /// [`Cut::Stopped`] only; what cannot be read is in the result.
+    pub(crate) fn rescue<P: Pause + ?Sized>(
+        &mut self,
+        buf: &mut [u8],
+        got: usize,
+        at: u64,
+        go_on: bool,
+        pause: &mut P,
+    ) -> Result<Rescued, Cut> {
+        let size = self.size_now();
+        let kernel = Arc::clone(&self.kernel);
+        let rescue = self.rescue.get_or_insert_with(|| Rescue::new(&*kernel, self.fd.as_fd()));
+        let room = usize::try_from(size.saturating_sub(at)).unwrap_or(usize::MAX).min(buf.len()).max(got);
+        rescue.block(&*kernel, self.fd.as_fd(), &mut buf[..room], got, at, go_on, pause)
+    }
+
+    /// The end of a file or device as it is now; 0 when it is gone.
+    pub(crate) fn size_now(&self) -> u64 {
+        let fd = self.fd.as_fd();
+        match self.facts.kind {
+            Kind::Regular => self.kernel.fstat(fd).map_or(0, |stat| u64::try_from(stat.st_size).unwrap_or(0)),
+            _ => {
+                let end = self.kernel.seek(fd, SeekFrom::End(0)).unwrap_or(0);
+                if let Some(position) = self.position {
+                    let _ = self.kernel.seek(fd, SeekFrom::Start(position));
+                }
+                end
+            }
+        }
+    }
+
+    /// Goes to `position`, past what could not be read.
+    ///
+    /// # Errors
+    /// What the seek says.
+    pub(crate) fn go_to(&mut self, position: u64) -> Result<(), Errno> {
+        let reached = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position))?;
+        self.position = Some(reached);
+        self.advice.start_at(reached);
+        self.short = false;
+        Ok(())
+    }
+
+    /// The last read was short: a whole block of `want` bytes at `at` gave only `got`. Asks whether what follows is bad.
+    pub(crate) fn rest_is_bad<P: Pause + ?Sized>(
+        &mut self,
+        rest: &mut [u8],
+        at: u64,
+        pause: &mut P,
+    ) -> Result<Option<Errno>, Cut> {
+        match retry(pause, || self.kernel.pread(self.fd.as_fd(), rest, at)) {
+            Ok(_) | Err(Cut::Os(Errno::INVAL)) => Ok(None),
+            Err(Cut::Os(errno)) => Ok(Some(errno)),
+            Err(Cut::Stopped) => Err(Cut::Stopped),
+        }
+    }
+
+    /// `istride=`: from behind one record to the start of the next that is read.
+    ///
+    /// # Errors
+    /// The end cannot seek.
+    #[inline]
+    pub fn stride(&mut self, read: usize) -> Result<(), Error> {
+        if self.stride > 1 { self.leap(read) } else { Ok(()) }
+    }
+
+    fn leap(&mut self, read: usize) -> Result<(), Error> {
+        let failed = |errno| Error::Stride { name: self.name.clone(), errno };
+        let leap = self
+            .stride
+            .checked_mul(widen(self.ibs))
+            .and_then(|whole| whole.checked_sub(widen(read)))
+            .and_then(|rest| i64::try_from(rest).ok())
+            .ok_or_else(|| failed(Errno::OVERFLOW))?;
+        let position = self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(leap)).map_err(failed)?;
+        self.position = Some(position);
+        self.advice.start_at(position);
+        Ok(())
+    }
+
+    pub(crate) fn read_error(&self, errno: Errno) -> Error {
+        Error::Read { name: self.name.clone(), errno }
+    }
+
+    /// The cache as `nocache` wants it at the end.
+    ///
+    /// # Errors
+    /// Only under `count=0`, whose one job it is.
+    pub fn settle_cache(&mut self) -> Result<(), Error> {
+        if self.cache == Cache::DropAll {
+            let from = self.position.unwrap_or(0);
+            return drop_to_end(&*self.kernel, self.fd.as_fd(), from)
+                .map_err(|errno| Error::DiscardCache { name: self.name.clone(), errno });
+        }
+        let at_end = self.at_end;
+        self.advice.finish(&*self.kernel, self.fd.as_fd(), at_end);
+        Ok(())
+    }
+
+    /// # Errors
+    /// What `close` says, or that the descriptor was never open.
+    pub fn close(self) -> Result<(), Error> {
+        let name = self.name;
+        self.kernel.close(self.fd).map_err(|errno| Error::CloseInput { name, errno })
+    }
+}
+
+/// Puts flags on a descriptor that somebody else opened. They stay after we are gone, as with GNU dd.
+pub(crate) fn set_flags(kernel: &dyn Kernel, fd: BorrowedFd<'_>, flags: OFlags, directory: bool) -> Result<(), Errno> {
+    let settable = flags.difference(OFlags::NOCTTY | OFlags::NOFOLLOW | OFlags::DIRECTORY);
+    if directory {
+        let stat = kernel.fstat(fd)?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::Directory {
+            return Err(Errno::NOTDIR);
+        }
+    }
+    if settable.is_empty() {
+        return Ok(());
+    }
+    let now = kernel.get_flags(fd)?;
+    if now.contains(settable) { Ok(()) } else { kernel.set_flags(fd, now | settable) }
+}
+
+/// A refusal becomes the error that names it.
+pub(crate) fn named<T>(result: Result<T, Cut>, error: impl FnOnce(Errno) -> Error) -> Result<T, Trouble> {
+    result.map_err(|cut| match cut {
+        Cut::Stopped => Trouble::Stopped,
+        Cut::Os(errno) => Trouble::Failed(error(errno)),
+    })
+}

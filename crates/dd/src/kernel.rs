@@ -1,0 +1,115 @@
+//! The narrow door to the system: every call that `input` and `output` make, as a trait that a test can stand in for.
+
+use std::ffi::OsStr;
+use std::os::fd::{BorrowedFd, OwnedFd};
+
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Stat};
+use rustix::io::Errno;
+
+type Result<T> = std::result::Result<T, Errno>;
+
+/// The calls, one method each, named as the system names them. None retries.
+pub trait Kernel: Send + Sync {
+    fn open(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd>;
+    fn read(&self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize>;
+    fn pread(&self, fd: BorrowedFd<'_>, buf: &mut [u8], at: u64) -> Result<usize>;
+    fn write(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize>;
+    fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64>;
+    fn truncate(&self, fd: BorrowedFd<'_>, len: u64) -> Result<()>;
+    fn fstat(&self, fd: BorrowedFd<'_>) -> Result<Stat>;
+    fn fsync(&self, fd: BorrowedFd<'_>) -> Result<()>;
+    fn fdatasync(&self, fd: BorrowedFd<'_>) -> Result<()>;
+    fn get_flags(&self, fd: BorrowedFd<'_>) -> Result<OFlags>;
+    fn set_flags(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<()>;
+    /// POSIX_FADV_DONTNEED; a length of 0 is to the end.
+    fn drop_cache(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()>;
+    fn fallocate(&self, fd: BorrowedFd<'_>, mode: FallocateFlags, at: u64, len: u64) -> Result<()>;
+    /// BLKZEROOUT.
+    fn zero_out(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()>;
+    /// Waits until `fd` can be read or written.
+    fn wait(&self, fd: BorrowedFd<'_>, direction: Direction) -> Result<()>;
+    fn close(&self, fd: OwnedFd) -> Result<()>;
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Direction {
+    Read,
+    Write,
+}
+
+/// The real one.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Os;
+
+impl Kernel for Os {
+    fn open(&self, path: &OsStr, flags: OFlags, mode: Mode) -> Result<OwnedFd> {
+        rustix::fs::open(path, flags | OFlags::CLOEXEC, mode)
+    }
+
+    #[inline]
+    fn read(&self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
+        rustix::io::read(fd, buf)
+    }
+
+    fn pread(&self, fd: BorrowedFd<'_>, buf: &mut [u8], at: u64) -> Result<usize> {
+        rustix::io::pread(fd, buf, at)
+    }
+
+    #[inline]
+    fn write(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize> {
+        rustix::io::write(fd, buf)
+    }
+
+    fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64> {
+        rustix::fs::seek(fd, to)
+    }
+
+    fn truncate(&self, fd: BorrowedFd<'_>, len: u64) -> Result<()> {
+        rustix::fs::ftruncate(fd, len)
+    }
+
+    fn fstat(&self, fd: BorrowedFd<'_>) -> Result<Stat> {
+        rustix::fs::fstat(fd)
+    }
+
+    fn fsync(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        rustix::fs::fsync(fd)
+    }
+
+    fn fdatasync(&self, fd: BorrowedFd<'_>) -> Result<()> {
+        rustix::fs::fdatasync(fd)
+    }
+
+    fn get_flags(&self, fd: BorrowedFd<'_>) -> Result<OFlags> {
+        rustix::fs::fcntl_getfl(fd)
+    }
+
+    fn set_flags(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
+        rustix::fs::fcntl_setfl(fd, flags)
+    }
+
+    fn drop_cache(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()> {
+        rustix::fs::fadvise(fd, at, std::num::NonZeroU64::new(len), rustix::fs::Advice::DontNeed)
+    }
+
+    fn fallocate(&self, fd: BorrowedFd<'_>, mode: FallocateFlags, at: u64, len: u64) -> Result<()> {
+        rustix::fs::fallocate(fd, mode, at, len)
+    }
+
+    fn zero_out(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()> {
+        fdd_sys::device::zero_out(fd, at, len)
+    }
+
+    fn wait(&self, fd: BorrowedFd<'_>, direction: Direction) -> Result<()> {
+        use rustix::event::{PollFd, PollFlags, poll};
+        let wanted = match direction {
+            Direction::Read => PollFlags::IN,
+            Direction::Write => PollFlags::OUT,
+        };
+        poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], None).map(drop)
+    }
+
+    fn close(&self, fd: OwnedFd) -> Result<()> {
+        fdd_sys::start::close(fd)
+    }
+}

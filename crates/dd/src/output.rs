@@ -1,0 +1,505 @@
+//! The output end: its descriptor, position, one whole block, holes, and what makes it durable.
+
+use std::ffi::OsStr;
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::path::Path;
+use std::sync::Arc;
+
+use fdd_sys::retry::{Cut, Pause, retry};
+use fdd_sys::simd;
+use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
+use rustix::io::Errno;
+
+use crate::advice::{Advice, drop_to_end};
+use crate::error::{Error, Name, Notice};
+use crate::facts::{Facts, Kind};
+use crate::input::{Trouble, named, set_flags};
+use crate::kernel::{Direction, Kernel};
+use crate::plan::{Cache, Creation, Durable, Holes, OutputPlan, Truncate};
+use crate::units::{Amount, widen};
+
+/// rw-rw-rw-, less the umask.
+const MODE: Mode = Mode::from_bits_truncate(0o666);
+
+pub struct Sink {
+    kernel: Arc<dyn Kernel>,
+    fd: OwnedFd,
+    name: Name,
+    pub facts: Facts,
+    obs: usize,
+    holes: Holes,
+    /// O_DIRECT is on; a short block switches it off for good.
+    direct: bool,
+    nonblock: bool,
+    durable: Durable,
+    cache: Cache,
+    notrunc: bool,
+    stride: u64,
+    /// Offset of the next byte, where the end can seek.
+    position: Option<u64>,
+    advice: Advice,
+    /// Zeros that were stepped over and are not in the file yet: one seek does for all of them.
+    hole: u64,
+    /// The file was made by us, so its name has to become durable too.
+    created: bool,
+    notices: Vec<Notice>,
+}
+
+impl Sink {
+    /// Opens what the plan names, or takes `inherited`, and truncates as the plan says.
+    ///
+    /// # Errors
+    /// The file cannot be opened or truncated; the flags cannot be set on the inherited descriptor.
+    pub fn open<P: Pause + ?Sized>(
+        kernel: Arc<dyn Kernel>,
+        plan: &OutputPlan,
+        inherited: impl FnOnce() -> OwnedFd,
+        pause: &mut P,
+    ) -> Result<Sink, Trouble> {
+        let (fd, name, created) = match &plan.path {
+            Some(path) => {
+                let name = Name::File(path.clone());
+                let opened = open_file(&*kernel, path, plan, pause);
+                let (fd, created) = named(opened, |errno| Error::Open { name: name.clone(), errno })?;
+                (fd, name, created)
+            }
+            None => {
+                let fd = inherited();
+                let set = set_flags(&*kernel, fd.as_fd(), plan.flags, plan.directory);
+                set.map_err(|errno| Trouble::Failed(Error::SettingFlags { name: Name::StandardOutput, errno }))?;
+                (fd, Name::StandardOutput, false)
+            }
+        };
+        let facts = named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        let position = facts.position;
+        let append = facts.flags.contains(OFlags::APPEND);
+        let sink = Sink {
+            fd,
+            name,
+            facts,
+            obs: plan.obs,
+            // Where nothing can be stepped over, everything is written; under O_APPEND a step goes nowhere.
+            holes: if position.is_some() && !append { plan.holes } else { Holes::Write },
+            direct: plan.direct,
+            nonblock: plan.nonblock,
+            durable: plan.durable,
+            cache: plan.cache,
+            notrunc: plan.notrunc,
+            stride: plan.stride,
+            position,
+            advice: Advice::new(plan.cache == Cache::Drop, position),
+            hole: 0,
+            created,
+            notices: Vec::new(),
+            kernel,
+        };
+        if plan.path.is_some() && plan.truncate == Truncate::ToSeek {
+            sink.truncate_to(plan.seek, pause)?;
+        }
+        Ok(sink)
+    }
+
+    pub fn name(&self) -> &Name {
+        &self.name
+    }
+
+    pub fn fd(&self) -> BorrowedFd<'_> {
+        self.fd.as_fd()
+    }
+
+    pub fn position(&self) -> Option<u64> {
+        self.position
+    }
+
+    pub(crate) fn holes(&self) -> Holes {
+        self.holes
+    }
+
+    /// Zeros stepped over that the file does not know of yet.
+    pub fn pending_hole(&self) -> u64 {
+        self.hole
+    }
+
+    /// A strategy has written up to `position` and left the descriptor there.
+    pub fn moved_to(&mut self, position: u64) {
+        self.position = Some(position);
+        self.advice.start_at(position);
+    }
+
+    /// What is to be said about this end and was not worth an error.
+    pub fn take_notices(&mut self) -> Vec<Notice> {
+        std::mem::take(&mut self.notices)
+    }
+
+    /// Cuts or extends the file to where writing begins, before anything is written.
+    fn truncate_to<P: Pause + ?Sized>(&self, seek: Amount, pause: &mut P) -> Result<(), Trouble> {
+        let Some(len) = seek.in_bytes() else {
+            let error = Error::TruncateTooLarge { seek: seek.records(), block: widen(self.obs) };
+            return Err(Trouble::Failed(error));
+        };
+        match retry(pause, || self.kernel.truncate(self.fd.as_fd(), len)) {
+            Ok(()) => Ok(()),
+            Err(Cut::Stopped) => Err(Trouble::Stopped),
+            Err(Cut::Os(errno)) => {
+                let stat = retry(pause, || self.kernel.fstat(self.fd.as_fd()));
+                let stat = named(stat, |errno| Error::Fstat { name: self.name.clone(), errno })?;
+                let matters = matches!(
+                    rustix::fs::FileType::from_raw_mode(stat.st_mode),
+                    rustix::fs::FileType::RegularFile | rustix::fs::FileType::Directory
+                );
+                // A device has no length to set.
+                if matters {
+                    Err(Trouble::Failed(Error::Truncate { name: self.name.clone(), len, errno }))
+                } else {
+                    Ok(())
+                }
+            }
+        }
+    }
+
+    /// Goes to where writing begins: by seeking, or where that cannot be by reading over what is there (a tape) and
+    /// writing zeros beyond its end. `scratch` holds at least a block.
+    ///
+    /// # Errors
+    /// The end can do neither.
+    pub fn seek<P: Pause + ?Sized>(
+        &mut self,
+        amount: Amount,
+        scratch: &mut [u8],
+        pause: &mut P,
+    ) -> Result<(), Trouble> {
+        if amount.is_zero() {
+            return Ok(());
+        }
+        let refused = |errno| Trouble::Failed(Error::Seek { name: self.name.clone(), errno });
+        let bytes = amount.in_bytes().ok_or_else(|| refused(Errno::OVERFLOW))?;
+        let offset = i64::try_from(bytes).map_err(|_| refused(Errno::OVERFLOW))?;
+        match self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(offset)) {
+            Ok(position) => {
+                self.position = Some(position);
+                self.advice.start_at(position);
+                Ok(())
+            }
+            Err(errno) if self.facts.position.is_some() => Err(refused(errno)),
+            Err(errno) => self.pass_over(amount, errno, scratch, pause),
+        }
+    }
+
+    fn pass_over<P: Pause + ?Sized>(
+        &mut self,
+        amount: Amount,
+        seek_errno: Errno,
+        scratch: &mut [u8],
+        pause: &mut P,
+    ) -> Result<(), Trouble> {
+        let mut records = amount.records();
+        let mut rest = usize::try_from(amount.bytes()).unwrap_or(0);
+        while records > 0 || rest > 0 {
+            let piece = if records > 0 { self.obs } else { rest };
+            match retry(pause, || self.kernel.read(self.fd.as_fd(), &mut scratch[..piece])) {
+                Ok(0) => break,
+                Ok(_) if records > 0 => records -= 1,
+                Ok(_) => rest = 0,
+                Err(Cut::Stopped) => return Err(Trouble::Stopped),
+                // What can be neither read nor moved in: the reason is that it cannot seek.
+                Err(Cut::Os(_)) => {
+                    return Err(Trouble::Failed(Error::Seek { name: self.name.clone(), errno: seek_errno }));
+                }
+            }
+        }
+        scratch.fill(0);
+        while records > 0 || rest > 0 {
+            let piece = if records > 0 { self.obs } else { rest };
+            let (_, outcome) = self.write_all(&scratch[..piece], pause);
+            named(outcome, |errno| Error::WriteBlock { name: self.name.clone(), errno })?;
+            if records > 0 { records -= 1 } else { rest = 0 }
+        }
+        Ok(())
+    }
+
+    /// One block, until it is whole: written, or stepped over where it is zeros and the plan wants that. Tells how much of
+    /// it reached the file, and what stopped the rest.
+    #[inline]
+    pub fn write_block<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        if self.holes != Holes::Write {
+            if simd::is_zero(block) {
+                self.hole += widen(block.len());
+                return (block.len(), Ok(()));
+            }
+            if self.hole > 0
+                && let Err(cut) = self.settle_hole(false, pause)
+            {
+                return (0, Err(cut));
+            }
+        }
+        if self.direct && block.len() < self.obs {
+            self.leave_direct(pause);
+        }
+        let (written, outcome) = self.write_all(block, pause);
+        if outcome.is_ok() && self.stride > 1 {
+            return (written, self.leap(written));
+        }
+        (written, outcome)
+    }
+
+    /// The only loop over short writes.
+    #[inline]
+    fn write_all<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        let mut written = 0;
+        let outcome = loop {
+            if written == block.len() {
+                break Ok(());
+            }
+            match retry(pause, || self.kernel.write(self.fd.as_fd(), &block[written..])) {
+                // Nothing taken and no reason given: the device is full, as on old tapes.
+                Ok(0) => break Err(Cut::Os(Errno::NOSPC)),
+                Ok(taken) => written += taken,
+                Err(Cut::Os(Errno::AGAIN)) if !self.nonblock => {
+                    if let Err(cut) = retry(pause, || self.kernel.wait(self.fd.as_fd(), Direction::Write)) {
+                        break Err(cut);
+                    }
+                }
+                Err(cut) => break Err(cut),
+            }
+        };
+        if let Some(position) = &mut self.position {
+            *position += widen(written);
+        }
+        self.advice.passed(&*self.kernel, self.fd.as_fd(), written);
+        (written, outcome)
+    }
+
+    fn leap(&mut self, written: usize) -> Result<(), Cut> {
+        let leap = self
+            .stride
+            .checked_mul(widen(self.obs))
+            .and_then(|whole| whole.checked_sub(widen(written)))
+            .and_then(|rest| i64::try_from(rest).ok())
+            .ok_or(Cut::Os(Errno::OVERFLOW))?;
+        let position = self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(leap))?;
+        self.position = Some(position);
+        self.advice.start_at(position);
+        Ok(())
+    }
+
+    /// The pending run of zeros becomes part of the file: by one seek, and where old data could show through by making it
+    /// read as zeros. At the `end` a file that is too short for it is extended.
+    ///
+    /// # Errors
+    /// What the last resort, writing the zeros, says.
+    fn settle_hole<P: Pause + ?Sized>(&mut self, end: bool, pause: &mut P) -> Result<(), Cut> {
+        let len = std::mem::take(&mut self.hole);
+        let Some(from) = self.position.filter(|_| len > 0) else { return Ok(()) };
+        let cleared = match (self.facts.kind, self.holes) {
+            (Kind::Block, _) => self.kernel.zero_out(self.fd.as_fd(), from, len).is_ok(),
+            (Kind::Regular, Holes::Punch) => self.punch(from, len),
+            // A file keeps its old data under conv=sparse, as documented; elsewhere there is nothing to show through.
+            _ => true,
+        };
+        let moved = cleared.then(|| self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from + len)).ok()).flatten();
+        let Some(position) = moved else { return self.write_zeros(len, pause) };
+        if end && self.facts.kind == Kind::Regular && !self.extend_to(position, pause)? {
+            // The length cannot be set: what is missing is written instead.
+            self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from))?;
+            return self.write_zeros(len, pause);
+        }
+        self.position = Some(position);
+        self.advice.start_at(position);
+        Ok(())
+    }
+
+    fn punch(&self, from: u64, len: u64) -> bool {
+        let fd = self.fd.as_fd();
+        let size = self.kernel.fstat(fd).map_or(u64::MAX, |stat| u64::try_from(stat.st_size).unwrap_or(u64::MAX));
+        if from >= size {
+            return true;
+        }
+        let modes = [FallocateFlags::PUNCH_HOLE, FallocateFlags::ZERO_RANGE];
+        modes.into_iter().any(|mode| self.kernel.fallocate(fd, mode | FallocateFlags::KEEP_SIZE, from, len).is_ok())
+    }
+
+    /// Makes the file at least `len` long; false where that cannot be.
+    fn extend_to<P: Pause + ?Sized>(&self, len: u64, pause: &mut P) -> Result<bool, Cut> {
+        let stat = match retry(pause, || self.kernel.fstat(self.fd.as_fd())) {
+            Ok(stat) => stat,
+            Err(Cut::Stopped) => return Err(Cut::Stopped),
+            Err(Cut::Os(_)) => return Ok(false),
+        };
+        if u64::try_from(stat.st_size).unwrap_or(0) >= len {
+            return Ok(true);
+        }
+        match retry(pause, || self.kernel.truncate(self.fd.as_fd(), len)) {
+            Ok(()) => Ok(true),
+            Err(Cut::Stopped) => Err(Cut::Stopped),
+            Err(Cut::Os(_)) => Ok(false),
+        }
+    }
+
+    fn write_zeros<P: Pause + ?Sized>(&mut self, mut len: u64, pause: &mut P) -> Result<(), Cut> {
+        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+        if self.direct {
+            self.leave_direct(pause);
+        }
+        while len > 0 {
+            let piece = usize::try_from(len).unwrap_or(ZEROS.len()).min(ZEROS.len());
+            self.write_all(&ZEROS[..piece], pause).1?;
+            len -= widen(piece);
+        }
+        Ok(())
+    }
+
+    /// A short block cannot be written directly. GNU: the rest is buffered, dropped from the cache, and synced at the end.
+    #[cold]
+    fn leave_direct<P: Pause + ?Sized>(&mut self, pause: &mut P) {
+        self.direct = false;
+        let fd = self.fd.as_fd();
+        let cleared = retry(pause, || self.kernel.get_flags(fd))
+            .and_then(|flags| retry(pause, || self.kernel.set_flags(fd, flags.difference(OFlags::DIRECT))));
+        if let Err(Cut::Os(errno)) = cleared {
+            self.notices.push(Notice::DirectOff { name: self.name.clone(), errno });
+        }
+        let _ = drop_to_end(&*self.kernel, fd, self.position.unwrap_or(0));
+        self.durable = match self.durable {
+            Durable::Data => Durable::All { data_first: true },
+            Durable::No => Durable::All { data_first: false },
+            all @ Durable::All { .. } => all,
+        };
+        if self.cache == Cache::Keep {
+            self.cache = Cache::Drop;
+            self.advice = Advice::new(true, self.position);
+        }
+    }
+
+    /// After the last block: the last hole, and the length that it gives the file.
+    ///
+    /// # Errors
+    /// The zeros could neither be stepped over nor written.
+    pub fn finish<P: Pause + ?Sized>(&mut self, pause: &mut P) -> Result<(), Cut> {
+        if self.hole > 0 { self.settle_hole(true, pause) } else { Ok(()) }
+    }
+
+    /// Whether `sync` has anything to do, so that progress can say something before a long wait.
+    pub fn will_sync(&self) -> bool {
+        self.durable != Durable::No
+    }
+
+    /// What was asked to be durable becomes so; a block device always, once something was `copied`, since what its
+    /// write-back loses later nobody would see.
+    pub fn sync<P: Pause + ?Sized>(&mut self, copied: bool, pause: &mut P) -> Result<Vec<Error>, Cut> {
+        let mut errors = Vec::new();
+        let mut all = matches!(self.durable, Durable::All { .. }) || (copied && self.facts.kind == Kind::Block);
+        if matches!(self.durable, Durable::Data | Durable::All { data_first: true }) {
+            match retry(pause, || self.kernel.fdatasync(self.fd.as_fd())) {
+                Ok(()) => {}
+                Err(Cut::Stopped) => return Err(Cut::Stopped),
+                Err(Cut::Os(Errno::INVAL | Errno::NOSYS)) => all = true,
+                Err(Cut::Os(errno)) => {
+                    errors.push(Error::Fdatasync { name: self.name.clone(), errno });
+                    all = true;
+                }
+            }
+        }
+        if all {
+            match retry(pause, || self.kernel.fsync(self.fd.as_fd())) {
+                Ok(()) => {}
+                Err(Cut::Stopped) => return Err(Cut::Stopped),
+                Err(Cut::Os(errno)) => errors.push(Error::Fsync { name: self.name.clone(), errno }),
+            }
+        }
+        if self.created {
+            self.sync_directory(&mut errors, pause)?;
+        }
+        Ok(errors)
+    }
+
+    /// The name of a new file is in its directory, which has to be synced for itself.
+    fn sync_directory<P: Pause + ?Sized>(&mut self, errors: &mut Vec<Error>, pause: &mut P) -> Result<(), Cut> {
+        let Name::File(path) = &self.name else { return Ok(()) };
+        let parent = match Path::new(path).parent() {
+            Some(parent) if !parent.as_os_str().is_empty() => parent.as_os_str(),
+            _ => OsStr::new("."),
+        };
+        let directory = OFlags::RDONLY | OFlags::DIRECTORY;
+        match retry(pause, || self.kernel.open(parent, directory, Mode::empty())) {
+            Err(Cut::Stopped) => Err(Cut::Stopped),
+            Err(Cut::Os(errno)) => {
+                self.notices.push(Notice::DirectoryNotSynced { name: self.name.clone(), errno });
+                Ok(())
+            }
+            Ok(fd) => match retry(pause, || self.kernel.fsync(fd.as_fd())) {
+                Ok(()) | Err(Cut::Os(Errno::INVAL)) => Ok(()),
+                Err(Cut::Stopped) => Err(Cut::Stopped),
+                Err(Cut::Os(errno)) => {
+                    errors.push(Error::DirectorySync { name: self.name.clone(), errno });
+                    Ok(())
+                }
+            },
+        }
+    }
+
+    /// The cache as `nocache` wants it at the end. `to_end`: the whole input was copied.
+    ///
+    /// # Errors
+    /// Only under `count=0`, whose one job it is.
+    pub fn settle_cache(&mut self, to_end: bool) -> Result<(), Error> {
+        if self.cache == Cache::DropAll {
+            let from = self.position.unwrap_or(0);
+            return drop_to_end(&*self.kernel, self.fd.as_fd(), from)
+                .map_err(|errno| Error::DiscardCache { name: self.name.clone(), errno });
+        }
+        self.advice.finish(&*self.kernel, self.fd.as_fd(), to_end && !self.notrunc);
+        Ok(())
+    }
+
+    /// # Errors
+    /// What `close` says: some file systems tell only here that data were lost.
+    pub fn close(self) -> Result<(), Error> {
+        let name = self.name;
+        self.kernel.close(self.fd).map_err(|errno| Error::CloseOutput { name, errno })
+    }
+}
+
+/// Opens the output file; tells also whether it was made by this, where that matters.
+fn open_file<P: Pause + ?Sized>(
+    kernel: &dyn Kernel,
+    path: &OsStr,
+    plan: &OutputPlan,
+    pause: &mut P,
+) -> Result<(OwnedFd, bool), Cut> {
+    let mut flags = plan.flags;
+    match plan.creation {
+        Creation::IfMissing => flags |= OFlags::CREATE,
+        Creation::Must => flags |= OFlags::CREATE | OFlags::EXCL,
+        Creation::Never => {}
+    }
+    if plan.truncate == Truncate::ToZero {
+        flags |= OFlags::TRUNC;
+    }
+    let durable = plan.durable != Durable::No || flags.intersects(OFlags::SYNC | OFlags::DSYNC);
+    if durable && plan.creation == Creation::IfMissing {
+        // Opened as an existing file first: only a file that we made has a name to be made durable.
+        match open_for(kernel, path, flags.difference(OFlags::CREATE), plan, pause) {
+            Err(Cut::Os(Errno::NOENT)) => {}
+            other => return other.map(|fd| (fd, false)),
+        }
+    }
+    let created = durable && plan.creation != Creation::Never;
+    open_for(kernel, path, flags, plan, pause).map(|fd| (fd, created))
+}
+
+/// For writing; with `seek=` also for reading where that is allowed, since a tape is passed over by reading.
+fn open_for<P: Pause + ?Sized>(
+    kernel: &dyn Kernel,
+    path: &OsStr,
+    flags: OFlags,
+    plan: &OutputPlan,
+    pause: &mut P,
+) -> Result<OwnedFd, Cut> {
+    if !plan.seek.is_zero() {
+        match retry(pause, || kernel.open(path, flags | OFlags::RDWR, MODE)) {
+            Err(Cut::Os(_)) => {}
+            other => return other,
+        }
+    }
+    retry(pause, || kernel.open(path, flags | OFlags::WRONLY, MODE))
+}
