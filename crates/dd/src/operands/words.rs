@@ -56,7 +56,7 @@ pub(super) struct Described {
     pub(super) gnu: bool,
 }
 
-fn described<T>(table: &[Word<T>]) -> Vec<Described> {
+pub(super) fn described<T>(table: &[Word<T>]) -> Vec<Described> {
     table.iter().map(|word| Described { name: word.name, help: word.help, gnu: word.gnu }).collect()
 }
 
