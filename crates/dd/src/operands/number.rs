@@ -2,23 +2,23 @@
 
 /// What a well-formed number says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Parsed {
-    pub value: u64,
+pub(super) struct Parsed {
+    pub(super) value: u64,
     /// A `B` stood somewhere in it.
-    pub in_bytes: bool,
+    pub(super) in_bytes: bool,
     /// A factor began with `0x`, as hexadecimal would elsewhere.
-    pub zero_multiplier: bool,
+    pub(super) zero_multiplier: bool,
 }
 
 /// Why a text is no number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NumberError {
+pub(super) enum NumberError {
     Invalid,
     TooLarge,
 }
 
 /// Reads a whole text as one number.
-pub fn parse(text: &[u8]) -> Result<Parsed, NumberError> {
+pub(super) fn parse(text: &[u8]) -> Result<Parsed, NumberError> {
     let mut product = Magnitude::ONE;
     let mut zero_multiplier = false;
     let mut rest = text;

@@ -4,6 +4,9 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::process::{Command, Stdio};
 
+use proptest::prelude::*;
+
+use super::naive;
 use super::number::{self, NumberError};
 use super::{Conv, Flag, MsgFmt, Number, Operands, Reflink, Request, Status, Warning, parse};
 use crate::quote::Locale;
@@ -537,4 +540,89 @@ fn names_need_not_be_utf8() {
     let parsed = parse(&[name.to_owned()], false, ASCII);
     let Ok(Request::Copy(operands)) = parsed.request else { panic!("{parsed:?}") };
     assert_eq!(operands.input.as_deref(), Some(OsStr::from_bytes(b"\xff\xfe")));
+}
+
+/// Pieces that numbers are made of, and some that they are not.
+const PIECES: &[&str] = &[
+    "0",
+    "1",
+    "2",
+    "7",
+    "00",
+    "10",
+    "x",
+    "x",
+    "0x",
+    "x0x",
+    "B",
+    "D",
+    "iB",
+    "i",
+    "c",
+    "w",
+    "b",
+    "k",
+    "K",
+    "M",
+    "m",
+    "G",
+    "T",
+    "P",
+    "E",
+    "e",
+    "Z",
+    "Y",
+    "R",
+    "Q",
+    "z",
+    "+",
+    "-",
+    " ",
+    "\t",
+    "18446744073709551615",
+    "9223372036854775807",
+    "340282366920938463463374607431768211456",
+    ".",
+    "\u{0}",
+    "é",
+];
+
+fn assert_like_naive(text: &[u8]) {
+    let found = match number::parse(text) {
+        Ok(number) if number.value > i64::MAX as u64 => naive::Outcome::TooLarge,
+        Ok(number::Parsed { value, in_bytes, zero_multiplier }) => {
+            naive::Outcome::Number { value, in_bytes, zero_multiplier }
+        }
+        Err(NumberError::Invalid) => naive::Outcome::Invalid,
+        Err(NumberError::TooLarge) => naive::Outcome::TooLarge,
+    };
+    assert_eq!(found, naive::read(text), "{:?}", text.escape_ascii().to_string());
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(10_000))]
+
+    #[test]
+    fn numbers_are_what_the_naive_parser_makes_of_them(
+        text in prop_oneof![
+            prop::collection::vec(prop::sample::select(PIECES), 0..9).prop_map(|pieces| pieces.concat().into_bytes()),
+            prop::collection::vec(any::<u8>(), 0..6),
+        ]
+    ) {
+        assert_like_naive(&text);
+    }
+}
+
+#[test]
+fn the_naive_parser_agrees_on_the_table_and_on_the_corpus_of_the_fuzzer() {
+    for (_, text, _) in NUMBERS {
+        assert_like_naive(text.as_bytes());
+    }
+    let corpus = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../fuzz/corpus/operands");
+    let mut files = 0;
+    for entry in std::fs::read_dir(corpus).expect("the corpus is kept") {
+        assert_like_naive(&std::fs::read(entry.expect("a directory entry").path()).expect("a file"));
+        files += 1;
+    }
+    assert!(files > 100, "{files}");
 }
