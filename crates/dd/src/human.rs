@@ -1,7 +1,7 @@
 //! Sizes, times and rates as people read them, by the two ways of rounding that GNU dd has.
 //!
 //! Sizes, and rates where the time divides evenly, are exact and round half to even. Every other rate goes through
-//! `long double` in GNU dd and shows how that rounds; [`Extended`] does the same on any machine.
+//! `long double` in GNU dd and shows how that rounds; `Extended` does the same on any machine.
 
 use std::cmp::Ordering;
 use std::time::Duration;

@@ -2,7 +2,7 @@
 //!
 //! | style | function | where GNU uses it |
 //! |---|---|---|
-//! | always in shell quotes | [`file`] | `failed to open 'x'` |
+//! | always in shell quotes | [`file()`] | `failed to open 'x'` |
 //! | in shell quotes if a shell needs them | [`prefix`] | `x: cannot skip` |
 //! | in the locale's quotes | [`word`] | `invalid conversion: ‘x’` |
 //!
