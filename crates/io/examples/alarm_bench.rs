@@ -12,13 +12,14 @@ use std::io;
 use std::time::{Duration, Instant};
 
 use fdd_io::alarm::{Alarm, Ticker};
+use fdd_sys::signal;
 
 const PERIOD: Duration = Duration::from_secs(1);
 
 /// The name of a way to keep time, and the loop with it: given both ends and the blocks to move, tells the rings heard.
 type Way = (&'static str, fn(&File, &File, u64) -> io::Result<u64>);
 
-const WAYS: [Way; 5] = [
+const WAYS: [Way; 6] = [
     ("none", |from, to, blocks| copy(from, to, blocks, || false)),
     ("none again", |from, to, blocks| copy(from, to, blocks, || false)),
     ("alarm thread", |from, to, blocks| {
@@ -39,6 +40,12 @@ const WAYS: [Way; 5] = [
             rang
         })
     }),
+    ("timer signal", |from, to, blocks| {
+        signal::tick_in(PERIOD);
+        let rings = copy(from, to, blocks, || signal::attention() && signal::take().tick);
+        signal::tick_in(Duration::ZERO);
+        rings
+    }),
 ];
 
 fn main() -> io::Result<()> {
@@ -47,6 +54,9 @@ fn main() -> io::Result<()> {
     let rounds = numbers.next().unwrap_or(5);
     let from = File::open("/dev/zero")?;
     let to = OpenOptions::new().write(true).open("/dev/null")?;
+    // The process's one timer, quiet until it is used.
+    signal::start_timer(Duration::ZERO)?;
+    signal::tick_in(Duration::ZERO);
     for round in 0..rounds {
         for turn in 0..WAYS.len() {
             let (name, run) = WAYS[(turn + usize::try_from(round).unwrap_or(0)) % WAYS.len()];

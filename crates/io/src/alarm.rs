@@ -262,6 +262,7 @@ impl Clock for SystemClock {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may end in a panic, and its sizes are small.
 mod tests {
     use super::*;
     use std::cell::Cell;

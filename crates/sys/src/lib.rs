@@ -5,6 +5,7 @@
 #![warn(missing_docs)]
 #![allow(unsafe_code)] // This crate exists to hold it.
 
+pub mod cachectl;
 pub mod device;
 pub mod locale;
 pub mod memory;
