@@ -1,28 +1,66 @@
-//! The cache advice that GNU dd gives under `nocache`: what was processed is dropped, in pieces of a fixed size.
+//! What an end leaves in the page cache: nothing is done, what was processed is dropped, or what was there before is kept.
 
 use std::os::fd::BorrowedFd;
 
+use fdd_io::cache::{DropBehind, Neutral};
 use rustix::io::Errno;
 
 use crate::kernel::Kernel;
+use crate::plan::Cache;
 use crate::units::widen;
 
 /// GNU advises in multiples of its buffer size.
 const UNIT: u64 = 256 << 10;
 
-/// Processed bytes of one end that have not been advised away yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Side {
+    Reading,
+    Writing,
+}
+
+/// The cache of one end, and how far the copy is there.
 #[derive(Debug)]
 pub(crate) struct Advice {
-    active: bool,
+    side: Side,
     /// Offset behind what was processed.
     position: u64,
-    pending: u64,
+    manner: Manner,
+}
+
+#[derive(Debug)]
+enum Manner {
+    Leave,
+    /// `nocache` in the plain loop: the calls that GNU dd makes, right after the bytes, without waiting for a write-back.
+    Pieces {
+        pending: u64,
+    },
+    /// `nocache` in the faster ways: windows that are written back, waited for and dropped.
+    Windows(DropBehind),
+    Neutral(Box<Neutral>),
 }
 
 impl Advice {
-    /// Advice from `position` on; inactive for an end that cannot seek.
-    pub(crate) fn new(wanted: bool, position: Option<u64>) -> Advice {
-        Advice { active: wanted && position.is_some(), position: position.unwrap_or(0), pending: 0 }
+    /// Advice from `position` on; none for an end that cannot seek.
+    pub(crate) fn new(cache: Cache, side: Side, position: Option<u64>) -> Advice {
+        let manner = match (cache, position) {
+            (_, None) | (Cache::Keep | Cache::DropAll, _) => Manner::Leave,
+            (Cache::Drop, Some(_)) => Manner::Pieces { pending: 0 },
+            (Cache::Neutral, Some(from)) => Manner::Neutral(Box::new(match side {
+                Side::Reading => Neutral::reading(from),
+                Side::Writing => Neutral::writing(from),
+            })),
+        };
+        Advice { side, position: position.unwrap_or(0), manner }
+    }
+
+    /// From here on whole windows are dropped rather than pieces.
+    pub(crate) fn use_windows(&mut self) {
+        if matches!(self.manner, Manner::Pieces { .. }) {
+            self.manner = Manner::Windows(match self.side {
+                Side::Reading => DropBehind::reading(self.position),
+                Side::Writing => DropBehind::writing(self.position),
+            });
+        }
     }
 
     /// The end has moved to `position` without processing anything.
@@ -30,33 +68,63 @@ impl Advice {
         self.position = position;
     }
 
-    /// `len` more bytes were processed. Errors are of no consequence to the copy.
+    /// `len` bytes are about to be processed.
     #[inline]
-    pub(crate) fn passed(&mut self, kernel: &dyn Kernel, fd: BorrowedFd<'_>, len: usize) {
-        if !self.active {
-            return;
-        }
-        self.position += widen(len);
-        self.pending += widen(len);
-        let whole = self.pending - self.pending % UNIT;
-        if whole > 0 {
-            let _ = kernel.drop_cache(fd, self.position - self.pending, whole);
-            self.pending -= whole;
+    pub(crate) fn before(&mut self, fd: BorrowedFd<'_>, len: usize) {
+        if let Manner::Neutral(neutral) = &mut self.manner {
+            neutral.before(fd, self.position..self.position.saturating_add(widen(len)));
         }
     }
 
-    /// The copy has ended. At the end of the file the rest of it is dropped, else only what was processed.
-    pub(crate) fn finish(&mut self, kernel: &dyn Kernel, fd: BorrowedFd<'_>, to_end: bool) {
-        if !self.active {
-            return;
+    /// `len` more bytes were processed. Errors are of no consequence to the copy.
+    #[inline]
+    pub(crate) fn passed(&mut self, kernel: &dyn Kernel, fd: BorrowedFd<'_>, len: usize) {
+        match &mut self.manner {
+            Manner::Leave => {}
+            Manner::Pieces { pending } => {
+                self.position += widen(len);
+                *pending += widen(len);
+                let whole = *pending - *pending % UNIT;
+                if whole > 0 {
+                    let _ = kernel.drop_cache(fd, self.position - *pending, whole);
+                    *pending -= whole;
+                }
+            }
+            Manner::Windows(behind) => {
+                self.position += widen(len);
+                behind.moved_to(fd, self.position);
+            }
+            Manner::Neutral(neutral) => {
+                self.position += widen(len);
+                neutral.moved_to(fd, self.position);
+            }
         }
-        let from = self.position - self.pending;
-        if to_end {
-            let _ = drop_to_end(kernel, fd, from);
-        } else if self.pending > 0 {
-            let _ = kernel.drop_cache(fd, from, self.pending);
+    }
+
+    /// The copy has ended. At the end of the file the rest of it is dropped, else only what was processed. Tells what the
+    /// write-back said, where it was waited for: nobody else will hear it.
+    pub(crate) fn finish(&mut self, kernel: &dyn Kernel, fd: BorrowedFd<'_>, to_end: bool) -> Option<Errno> {
+        match &mut self.manner {
+            Manner::Leave => None,
+            Manner::Pieces { pending } => {
+                let from = self.position - *pending;
+                if to_end {
+                    let _ = drop_to_end(kernel, fd, from);
+                } else if *pending > 0 {
+                    let _ = kernel.drop_cache(fd, from, *pending);
+                }
+                *pending = 0;
+                None
+            }
+            Manner::Windows(behind) => {
+                behind.finish(fd);
+                behind.write_back_error()
+            }
+            Manner::Neutral(neutral) => {
+                neutral.finish(fd);
+                neutral.write_back_error()
+            }
         }
-        self.pending = 0;
     }
 }
 

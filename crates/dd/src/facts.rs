@@ -32,6 +32,10 @@ pub struct Facts {
     pub identity: (u64, u64),
     /// st_size
     pub size: u64,
+    /// Bytes that are allocated; fewer than `size` says that there are holes.
+    pub allocated: u64,
+    /// The file system keeps what is written and hides how it was asked for.
+    pub plain_storage: bool,
     /// Status flags of the descriptor.
     pub flags: OFlags,
     /// Where the descriptor stood when it was opened or inherited; `None` where it cannot seek.
@@ -42,6 +46,36 @@ pub struct Facts {
 const MEMORY_MAJOR: u32 = 1;
 const NULL_MINOR: u32 = 3;
 const ZERO_MINOR: u32 = 5;
+
+/// st_blocks counts in these.
+const STAT_BLOCK: u64 = 512;
+
+/// File systems on which nobody sees the size of a read or write: all go through the page cache. An allow-list; /proc, /sys
+/// and FUSE are not on it.
+const PLAIN: [u64; 18] = [
+    0xEF53,      // ext2, ext3, ext4
+    0x5846_5342, // xfs
+    0x9123_683E, // btrfs
+    0x0102_1994, // tmpfs
+    0x8584_58F6, // ramfs
+    0x794C_7630, // overlayfs
+    0xF2F5_2010, // f2fs
+    0xCA45_1A4E, // bcachefs
+    0x2FC1_2FC1, // zfs
+    0x4D44,      // vfat
+    0x2011_BAB0, // exfat
+    0x7366_746E, // ntfs3
+    0x3153_464A, // jfs
+    0x5265_4973, // reiserfs
+    0x9660,      // iso9660
+    0x1501_3346, // udf
+    0x7371_7368, // squashfs
+    0xE0F5_E1E2, // erofs
+];
+
+fn is_plain(magic: u64) -> bool {
+    PLAIN.contains(&magic)
+}
 
 impl Facts {
     /// Asks the kernel about `fd`. What it refuses to say is taken as unknown, so a bad descriptor is told by its first use.
@@ -54,9 +88,21 @@ impl Facts {
         let flags = kernel.get_flags(fd).unwrap_or(OFlags::empty());
         let kind = stat.as_ref().map_or(Kind::Other, |stat| kind(stat.st_mode, stat.st_rdev));
         let position = kernel.seek(fd, SeekFrom::Current(0)).ok();
-        let (identity, size) =
-            stat.map_or(((0, 0), 0), |stat| ((stat.st_dev, stat.st_ino), u64::try_from(stat.st_size).unwrap_or(0)));
-        Ok(Facts { kind, identity, size, flags, position })
+        let (identity, size, allocated) = stat.map_or(((0, 0), 0, 0), |stat| {
+            let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
+            ((stat.st_dev, stat.st_ino), u64::try_from(stat.st_size).unwrap_or(0), blocks.saturating_mul(STAT_BLOCK))
+        });
+        let plain_storage = kind == Kind::Regular && kernel.file_system(fd).is_ok_and(is_plain);
+        Ok(Facts { kind, identity, size, allocated, plain_storage, flags, position })
+    }
+
+    /// Storage behind the page cache, where small reads and writes may be joined and nobody can tell.
+    pub fn hides_sizes(&self) -> bool {
+        match self.kind {
+            Kind::Regular => self.plain_storage,
+            Kind::Block => true,
+            _ => false,
+        }
     }
 
     /// A file or a device with sectors: it can be read again at an offset, and its end is known.

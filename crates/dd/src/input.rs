@@ -7,7 +7,7 @@ use fdd_sys::retry::{Cut, Pause, retry};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::advice::{Advice, drop_to_end};
+use crate::advice::{Advice, Side, drop_to_end};
 use crate::error::{Error, Name};
 use crate::facts::{Facts, Kind};
 use crate::kernel::{Direction, Kernel};
@@ -88,7 +88,7 @@ impl Source {
             stride: plan.stride,
             ibs: plan.ibs,
             position,
-            advice: Advice::new(plan.cache == Cache::Drop, position),
+            advice: Advice::new(plan.cache, Side::Reading, position),
             short: false,
             at_end: false,
             rescue: None,
@@ -109,11 +109,26 @@ impl Source {
         self.position
     }
 
-    /// A strategy has read up to `position` and left the descriptor there.
-    pub fn moved_to(&mut self, position: u64) {
-        self.position = Some(position);
-        self.advice.start_at(position);
-        self.short = false;
+    /// From here on the cache is cleared in windows rather than by the calls that GNU dd makes.
+    pub(crate) fn use_windows(&mut self) {
+        self.advice.use_windows();
+    }
+
+    /// The first byte at or after the next one that is no hole, within `end`; `end` where there is none. Leaves the
+    /// descriptor where it was.
+    pub(crate) fn next_data(&self, end: u64) -> u64 {
+        let Some(position) = self.position else { return end };
+        let fd = self.fd.as_fd();
+        let found = match self.kernel.seek(fd, SeekFrom::Data(position)) {
+            Ok(data) => data.min(end),
+            // No data from here to the end of the file.
+            Err(Errno::NXIO) => end,
+            Err(_) => position,
+        };
+        match self.kernel.seek(fd, SeekFrom::Start(position)) {
+            Ok(back) if back == position => found,
+            _ => position,
+        }
     }
 
     /// Moves over `amount`: by seeking, or by reading where it cannot seek (`scratch` holds at least a block).
@@ -177,6 +192,7 @@ impl Source {
     /// One record: one read, or as many as `fullblock` wants. What arrived before an error is given with it.
     #[inline]
     pub fn read<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        self.advice.before(self.fd.as_fd(), buf.len());
         let mut filled = 0;
         let outcome = loop {
             match self.read_once(&mut buf[filled..], pause) {
@@ -354,7 +370,7 @@ impl Source {
                 .map_err(|errno| Error::DiscardCache { name: self.name.clone(), errno });
         }
         let at_end = self.at_end;
-        self.advice.finish(&*self.kernel, self.fd.as_fd(), at_end);
+        let _ = self.advice.finish(&*self.kernel, self.fd.as_fd(), at_end);
         Ok(())
     }
 

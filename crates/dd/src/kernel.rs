@@ -17,6 +17,8 @@ pub trait Kernel: Send + Sync {
     fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64>;
     fn truncate(&self, fd: BorrowedFd<'_>, len: u64) -> Result<()>;
     fn fstat(&self, fd: BorrowedFd<'_>) -> Result<Stat>;
+    /// The file system's magic number.
+    fn file_system(&self, fd: BorrowedFd<'_>) -> Result<u64>;
     fn fsync(&self, fd: BorrowedFd<'_>) -> Result<()>;
     fn fdatasync(&self, fd: BorrowedFd<'_>) -> Result<()>;
     fn get_flags(&self, fd: BorrowedFd<'_>) -> Result<OFlags>;
@@ -70,6 +72,11 @@ impl Kernel for Os {
 
     fn fstat(&self, fd: BorrowedFd<'_>) -> Result<Stat> {
         rustix::fs::fstat(fd)
+    }
+
+    fn file_system(&self, fd: BorrowedFd<'_>) -> Result<u64> {
+        // Magic numbers are 32 bits wide; the field's type differs by architecture.
+        rustix::fs::fstatfs(fd).map(|stat| u64::try_from(stat.f_type).unwrap_or(0) & 0xFFFF_FFFF)
     }
 
     fn fsync(&self, fd: BorrowedFd<'_>) -> Result<()> {

@@ -179,7 +179,7 @@ fn copy_all(
     monitor: &mut Monitor,
 ) -> Verdict {
     let choice = Choice { forced: std::env::var("FDD_STRATEGY").ok() };
-    let (outcome, moved) = copy::run(&mut Job { plan, source, sink, monitor, buffers }, &choice);
+    let (outcome, moved) = copy::run(&mut Job::new(plan, source, sink, monitor, buffers), &choice);
     report_moved(&moved);
     let verdict = match outcome {
         Ok(mut ending) => {

@@ -10,7 +10,7 @@ use fdd_sys::simd;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
 
-use crate::advice::{Advice, drop_to_end};
+use crate::advice::{Advice, Side, drop_to_end};
 use crate::error::{Error, Name, Notice};
 use crate::facts::{Facts, Kind};
 use crate::input::{Trouble, named, set_flags};
@@ -42,6 +42,8 @@ pub struct Sink {
     hole: u64,
     /// The file was made by us, so its name has to become durable too.
     created: bool,
+    /// Bytes that are in the file already and will be handed over once more.
+    again: u64,
     notices: Vec<Notice>,
 }
 
@@ -87,9 +89,10 @@ impl Sink {
             notrunc: plan.notrunc,
             stride: plan.stride,
             position,
-            advice: Advice::new(plan.cache == Cache::Drop, position),
+            advice: Advice::new(plan.cache, Side::Writing, position),
             hole: 0,
             created,
+            again: 0,
             notices: Vec::new(),
             kernel,
         };
@@ -120,10 +123,56 @@ impl Sink {
         self.hole
     }
 
-    /// A strategy has written up to `position` and left the descriptor there.
-    pub fn moved_to(&mut self, position: u64) {
-        self.position = Some(position);
-        self.advice.start_at(position);
+    /// From here on the cache is cleared in windows rather than by the calls that GNU dd makes.
+    pub(crate) fn use_windows(&mut self) {
+        self.advice.use_windows();
+    }
+
+    /// The next `bytes` bytes will be handed over once more: a faster way wrote them, then stepped back so that the plain
+    /// loop meets what stopped it at the exact record.
+    pub(crate) fn expect_again(&mut self, bytes: u64) {
+        self.again = bytes;
+    }
+
+    /// Many whole blocks at once, `blocks.len()` a multiple of the block size. Zero blocks are stepped over where the plan
+    /// wants that, and counted.
+    #[inline]
+    pub(crate) fn write_blocks<P: Pause + ?Sized>(
+        &mut self,
+        blocks: &[u8],
+        pause: &mut P,
+    ) -> (usize, u64, Result<(), Cut>) {
+        if self.holes == Holes::Write {
+            let (written, outcome) = self.write_all(blocks, pause);
+            return (written, 0, outcome);
+        }
+        let mut done = 0;
+        let mut skipped = 0;
+        while done < blocks.len() {
+            let zeros = run_of(&blocks[done..], self.obs, true);
+            if zeros > 0 {
+                self.hole += widen(zeros);
+                skipped += widen(zeros / self.obs);
+                done += zeros;
+                continue;
+            }
+            if let Err(cut) = self.settle_hole(false, pause) {
+                return (done, skipped, Err(cut));
+            }
+            let data = run_of(&blocks[done..], self.obs, false);
+            let (written, outcome) = self.write_all(&blocks[done..done + data], pause);
+            done += written;
+            if outcome.is_err() {
+                return (done, skipped, outcome);
+            }
+        }
+        (done, skipped, Ok(()))
+    }
+
+    /// `bytes` zeros, whole blocks, known without looking.
+    pub(crate) fn skip_zeros(&mut self, bytes: u64) {
+        debug_assert!(self.holes != Holes::Write);
+        self.hole += bytes;
     }
 
     /// What is to be said about this end and was not worth an error.
@@ -221,6 +270,9 @@ impl Sink {
     /// it reached the file, and what stopped the rest.
     #[inline]
     pub fn write_block<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        if self.again > 0 {
+            return self.write_again(block, pause);
+        }
         if self.holes != Holes::Write {
             if simd::is_zero(block) {
                 self.hole += widen(block.len());
@@ -242,9 +294,20 @@ impl Sink {
         (written, outcome)
     }
 
+    /// What is in the file already is passed over; the rest of the block, if any, is written as it is, since whatever
+    /// began to write it had found it to be no hole.
+    #[cold]
+    fn write_again<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        let known = usize::try_from(self.again).unwrap_or(usize::MAX).min(block.len());
+        self.again -= widen(known);
+        let (written, outcome) = self.write_all(&block[known..], pause);
+        (known + written, outcome)
+    }
+
     /// The only loop over short writes.
     #[inline]
     fn write_all<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        self.advice.before(self.fd.as_fd(), block.len());
         let mut written = 0;
         let outcome = loop {
             if written == block.len() {
@@ -366,7 +429,7 @@ impl Sink {
         };
         if self.cache == Cache::Keep {
             self.cache = Cache::Drop;
-            self.advice = Advice::new(true, self.position);
+            self.advice = Advice::new(Cache::Drop, Side::Writing, self.position);
         }
     }
 
@@ -447,8 +510,10 @@ impl Sink {
             return drop_to_end(&*self.kernel, self.fd.as_fd(), from)
                 .map_err(|errno| Error::DiscardCache { name: self.name.clone(), errno });
         }
-        self.advice.finish(&*self.kernel, self.fd.as_fd(), to_end && !self.notrunc);
-        Ok(())
+        match self.advice.finish(&*self.kernel, self.fd.as_fd(), to_end && !self.notrunc) {
+            None => Ok(()),
+            Some(errno) => Err(Error::Write { name: self.name.clone(), errno }),
+        }
     }
 
     /// # Errors
@@ -502,4 +567,9 @@ fn open_for<P: Pause + ?Sized>(
         }
     }
     retry(pause, || kernel.open(path, flags | OFlags::WRONLY, MODE))
+}
+
+/// Length of the run of whole blocks at the start of `bytes` that are all zeros, or all not.
+fn run_of(bytes: &[u8], block: usize, zeros: bool) -> usize {
+    bytes.chunks(block).take_while(|piece| simd::is_zero(piece) == zeros).map(<[u8]>::len).sum()
 }

@@ -41,9 +41,9 @@ const WAYS: [Way; 6] = [
         })
     }),
     ("timer signal", |from, to, blocks| {
-        signal::tick_in(PERIOD);
+        signal::rest(PERIOD);
         let rings = copy(from, to, blocks, || signal::attention() && signal::take().tick);
-        signal::tick_in(Duration::ZERO);
+        signal::rest(Duration::ZERO);
         rings
     }),
 ];
@@ -56,7 +56,7 @@ fn main() -> io::Result<()> {
     let to = OpenOptions::new().write(true).open("/dev/null")?;
     // The process's one timer, quiet until it is used.
     signal::start_timer(Duration::ZERO)?;
-    signal::tick_in(Duration::ZERO);
+    signal::rest(Duration::ZERO);
     for round in 0..rounds {
         for turn in 0..WAYS.len() {
             let (name, run) = WAYS[(turn + usize::try_from(round).unwrap_or(0)) % WAYS.len()];

@@ -109,7 +109,7 @@ impl Recipe {
 /// The conversions of one copy and what they remember between blocks.
 ///
 /// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Converter {
     backend: Backend,
     table: Option<Box<[u8; 256]>>,

@@ -1,11 +1,13 @@
 //! The order of events: which way the bytes go, and what each way may count on.
 
+mod coalesce;
 pub(crate) mod intake;
 pub(crate) mod outlet;
 mod pump;
 
 use fdd_sys::memory::Aligned;
 
+use crate::conv::Converter;
 use crate::error::{Error, Notice};
 use crate::input::Source;
 use crate::monitor::Monitor;
@@ -19,6 +21,23 @@ pub struct Job<'a> {
     pub sink: &'a mut Sink,
     pub monitor: &'a mut Monitor,
     pub buffers: &'a mut Buffers,
+    /// Lives as long as the copy, whichever way moves the bytes.
+    pub converter: Option<Converter>,
+    /// How much of the output buffer is filled and not yet a whole block.
+    pub gathered: usize,
+}
+
+impl<'a> Job<'a> {
+    pub fn new(
+        plan: &'a Plan,
+        source: &'a mut Source,
+        sink: &'a mut Sink,
+        monitor: &'a mut Monitor,
+        buffers: &'a mut Buffers,
+    ) -> Job<'a> {
+        let converter = (!plan.recipe.is_identity()).then(|| Converter::new(&plan.recipe));
+        Job { plan, source, sink, monitor, buffers, converter, gathered: 0 }
+    }
 }
 
 /// The block buffers: made before the output is opened, so that memory that cannot be had costs nothing.
@@ -98,7 +117,10 @@ struct Strategy {
     run: fn(&mut Job<'_>) -> Result<Outcome, Halt>,
 }
 
-const STRATEGIES: &[Strategy] = &[Strategy { name: "pump", allowed: |_| true, worthwhile: |_| true, run: pump::run }];
+const STRATEGIES: &[Strategy] = &[
+    Strategy { name: "coalesce", allowed: coalesce::allowed, worthwhile: coalesce::worthwhile, run: coalesce::run },
+    Strategy { name: "pump", allowed: |_| true, worthwhile: |_| true, run: pump::run },
+];
 
 /// Which strategies may be used; the test seam `FDD_STRATEGY` forces one.
 #[derive(Clone, Debug, Default)]

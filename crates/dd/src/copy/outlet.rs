@@ -12,12 +12,13 @@ use crate::plan::Holes;
 /// Output of a copy that gathers: one block, filled from the front.
 pub(crate) struct Outlet<'b> {
     block: &'b mut Aligned,
-    filled: usize,
+    filled: &'b mut usize,
 }
 
 impl<'b> Outlet<'b> {
-    pub(crate) fn new(block: &'b mut Aligned) -> Outlet<'b> {
-        Outlet { block, filled: 0 }
+    /// `filled` bytes at the front of `block` are there already.
+    pub(crate) fn new(block: &'b mut Aligned, filled: &'b mut usize) -> Outlet<'b> {
+        Outlet { block, filled }
     }
 
     /// Takes `bytes`; whole blocks go out. Where nothing is gathered yet they go straight from the caller's slice.
@@ -25,18 +26,18 @@ impl<'b> Outlet<'b> {
     pub(crate) fn put(&mut self, mut bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
         let obs = self.block.len();
         while !bytes.is_empty() {
-            if self.filled == 0 && bytes.len() >= obs {
+            if *self.filled == 0 && bytes.len() >= obs {
                 let (whole, rest) = bytes.split_at(obs);
                 write_record(whole, obs, Wording::Block, sink, monitor)?;
                 bytes = rest;
                 continue;
             }
-            let take = bytes.len().min(obs - self.filled);
-            self.block[self.filled..self.filled + take].copy_from_slice(&bytes[..take]);
-            self.filled += take;
+            let take = bytes.len().min(obs - *self.filled);
+            self.block[*self.filled..*self.filled + take].copy_from_slice(&bytes[..take]);
+            *self.filled += take;
             bytes = &bytes[take..];
-            if self.filled == obs {
-                self.filled = 0;
+            if *self.filled == obs {
+                *self.filled = 0;
                 write_record(self.block, obs, Wording::Block, sink, monitor)?;
             }
         }
@@ -45,7 +46,7 @@ impl<'b> Outlet<'b> {
 
     /// The last block, shorter than the others unless `pad` fills it.
     pub(crate) fn finish(&mut self, pad: Option<u8>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
-        let filled = std::mem::take(&mut self.filled);
+        let filled = std::mem::take(self.filled);
         if filled == 0 {
             return Ok(());
         }

@@ -1,6 +1,5 @@
 //! The plain loop: one read, one write. It fits everything and defines what every faster way must equal.
 
-use crate::conv::Converter;
 use crate::copy::intake::{Intake, Step};
 use crate::copy::outlet::{Outlet, Wording, write_record};
 use crate::copy::{Ending, Halt, Job, Outcome};
@@ -15,7 +14,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
 }
 
 fn as_read(job: &mut Job<'_>, bs: usize) -> Result<Ending, Halt> {
-    let Job { plan, source, sink, monitor, buffers } = job;
+    let Job { plan, source, sink, monitor, buffers, .. } = job;
     let mut intake = Intake::new(plan);
     loop {
         match intake.next(&mut buffers.input, source, monitor)? {
@@ -30,14 +29,13 @@ fn as_read(job: &mut Job<'_>, bs: usize) -> Result<Ending, Halt> {
 }
 
 fn reblocked(job: &mut Job<'_>) -> Result<Ending, Halt> {
-    let Job { plan, source, sink, monitor, buffers } = job;
+    let Job { plan, source, sink, monitor, buffers, converter, gathered } = job;
     let mut intake = Intake::new(plan);
     let output = buffers.output.as_mut().expect("a plan that gathers has an output buffer");
-    let mut outlet = Outlet::new(output);
-    let mut converter = (!plan.recipe.is_identity()).then(|| Converter::new(&plan.recipe));
+    let mut outlet = Outlet::new(output, gathered);
     loop {
         match intake.next(&mut buffers.input, source, monitor)? {
-            Step::Record(len) => match &mut converter {
+            Step::Record(len) => match converter {
                 None => outlet.put(&buffers.input[..len], sink, monitor)?,
                 Some(converter) => {
                     let block = &mut buffers.input[..len];
@@ -52,7 +50,7 @@ fn reblocked(job: &mut Job<'_>) -> Result<Ending, Halt> {
             monitor.pace(intake.bytes, speed).map_err(|_| Halt::Stopped)?;
         }
     }
-    if let Some(converter) = &mut converter {
+    if let Some(converter) = converter {
         let truncated = converter.finish(&mut |run: &[u8]| outlet.put(run, sink, monitor))?;
         monitor.tally.truncated += truncated;
     }
