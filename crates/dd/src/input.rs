@@ -33,6 +33,8 @@ pub struct Source {
     short: bool,
     /// Reading has met the end of the file.
     pub at_end: bool,
+    /// Reading is over: see `end`.
+    ended: bool,
     rescue: Option<Rescue>,
 }
 
@@ -91,6 +93,7 @@ impl Source {
             advice: Advice::new(plan.cache, Side::Reading, position),
             short: false,
             at_end: false,
+            ended: false,
             rescue: None,
             kernel,
         })
@@ -192,6 +195,9 @@ impl Source {
     /// One record: one read, or as many as `fullblock` wants. What arrived before an error is given with it.
     #[inline]
     pub fn read<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        if self.ended {
+            return (0, Ok(()));
+        }
         self.advice.before(self.fd.as_fd(), buf.len());
         let mut filled = 0;
         let outcome = loop {
@@ -212,6 +218,22 @@ impl Source {
         self.short = 0 < filled && filled < buf.len();
         self.advice.passed(&*self.kernel, self.fd.as_fd(), filled);
         (filled, outcome)
+    }
+
+    /// A strategy has met the end. Asking a FIFO again could bring what its next writer says.
+    pub(crate) fn end(&mut self) {
+        self.ended = true;
+        self.at_end = true;
+    }
+
+    /// What is there now, whatever fullblock says.
+    pub(crate) fn read_some<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
+        self.read_once(buf, pause)
+    }
+
+    /// Whether a read would not wait now.
+    pub(crate) fn has_more(&self) -> bool {
+        self.kernel.is_readable(self.fd.as_fd())
     }
 
     #[inline]

@@ -21,6 +21,9 @@ use crate::units::{Amount, widen};
 /// rw-rw-rw-, less the umask.
 const MODE: Mode = Mode::from_bits_truncate(0o666);
 
+/// A write to a pipe of up to so many bytes is not mixed with those of others, which they can see.
+pub(crate) const PIPE_BUF: usize = 4096;
+
 pub struct Sink {
     kernel: Arc<dyn Kernel>,
     fd: OwnedFd,
@@ -121,6 +124,17 @@ impl Sink {
     /// Zeros stepped over that the file does not know of yet.
     pub fn pending_hole(&self) -> u64 {
         self.hole
+    }
+
+    /// Whether blocks of `obs` bytes may be joined and nobody can tell: not where each write is a promise or a message.
+    pub(crate) fn hides_sizes(&self, obs: usize) -> bool {
+        let observed = OFlags::APPEND | OFlags::DIRECT | OFlags::SYNC | OFlags::DSYNC;
+        let joins = match self.facts.kind {
+            Kind::Null => true,
+            Kind::Fifo => obs > PIPE_BUF && !self.facts.flags.contains(OFlags::NONBLOCK),
+            _ => self.facts.hides_sizes(),
+        };
+        joins && !self.facts.flags.intersects(observed)
     }
 
     /// From here on the cache is cleared in windows rather than by the calls that GNU dd makes.

@@ -275,6 +275,15 @@ impl Plan {
         })
     }
 
+    /// Nothing was asked for that ties each record to a moment or a place of its own.
+    pub fn is_undisturbed(&self) -> bool {
+        self.speed.is_none()
+            && self.buffer.is_none()
+            && self.input.stride == 1
+            && self.output.stride == 1
+            && self.input.files == 1
+    }
+
     /// Whether there is anything to read.
     pub fn copies(&self) -> bool {
         !self.limit.is_some_and(Amount::is_zero)

@@ -9,6 +9,7 @@ pub mod cachectl;
 pub mod device;
 pub mod locale;
 pub mod memory;
+pub mod pipe;
 pub mod retry;
 pub mod signal;
 pub mod simd;

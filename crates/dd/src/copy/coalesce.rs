@@ -11,39 +11,22 @@ use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 use rustix::fs::OFlags;
 
-use crate::conv::Converter;
-use crate::copy::{Halt, Job, Outcome};
+use crate::copy::chunk::{Gather, step_back};
+use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, sizes};
 use crate::facts::Kind;
-use crate::monitor::Monitor;
-use crate::output::Sink;
-use crate::plan::{Blocks, Cache, Holes, Plan};
-use crate::tally::Tally;
+use crate::plan::{Cache, Holes};
 use crate::units::widen;
-
-/// Bytes of input at a time: in the second-level cache on the way out, and few enough calls.
-const CHUNK: usize = 128 << 10;
-/// A write to a pipe up to this size is not mixed with those of others (PIPE_BUF on Linux).
-const ATOMIC: usize = 4096;
 
 pub(crate) fn allowed(job: &Job<'_>) -> bool {
     let Job { plan, source, sink, .. } = job;
     let (ibs, obs) = sizes(plan);
-    let observed = OFlags::APPEND | OFlags::DIRECT | OFlags::SYNC | OFlags::DSYNC;
     let from = source.facts.hides_sizes() || source.facts.kind == Kind::Zero;
-    let to = sink.facts.hides_sizes()
-        || sink.facts.kind == Kind::Null
-        || (sink.facts.kind == Kind::Fifo && obs > ATOMIC && !sink.facts.flags.contains(OFlags::NONBLOCK));
-    from && to
+    from && sink.hides_sizes(obs)
         && source.facts.identity != sink.facts.identity
         && !source.facts.flags.contains(OFlags::DIRECT)
-        && !sink.facts.flags.intersects(observed)
         && ibs <= CHUNK
         && obs <= CHUNK
-        && plan.speed.is_none()
-        && plan.input.stride == 1
-        && plan.output.stride == 1
-        && plan.input.files == 1
-        && plan.buffer.is_none()
+        && plan.is_undisturbed()
         && job.gathered == 0
 }
 
@@ -53,27 +36,23 @@ pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     ibs < CHUNK || obs < CHUNK || job.plan.input.cache != Cache::Keep || job.plan.output.cache != Cache::Keep
 }
 
-fn sizes(plan: &Plan) -> (usize, usize) {
-    match plan.blocks {
-        Blocks::AsRead { bs } => (bs, bs),
-        Blocks::Reblock { ibs, obs } => (ibs, obs),
-    }
-}
-
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let (ibs, obs) = sizes(job.plan);
     let chunk = chunk_len(ibs, obs, job.converter.is_none());
-    let Ok(mut input) = Aligned::new(chunk) else { return Ok(Outcome::Declined) };
-    let Ok(block) = Aligned::new((obs + chunk).next_multiple_of(obs)) else { return Ok(Outcome::Declined) };
+    let (Ok(mut input), Some(mut gather)) = (Aligned::new(chunk), Gather::new(obs, chunk)) else {
+        return Ok(Outcome::Declined);
+    };
+    if job.sink.facts.kind == Kind::Fifo {
+        fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
+    }
     job.source.use_windows();
     job.sink.use_windows();
-    let mut gather = Gather { block, filled: 0, obs };
     let mut budget = budget(job, ibs);
     let holes = job.source.facts.kind == Kind::Regular
         && job.source.facts.allocated < job.source.facts.size
         && job.converter.is_none();
     while budget >= widen(ibs) {
-        if holes && gather.filled == 0 {
+        if holes && gather.is_empty() {
             let passed = pass_hole(job, ibs, obs, chunk, budget)?;
             budget -= passed.bytes;
             if passed.declined {
@@ -102,11 +81,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         }
         budget -= widen(whole);
     }
-    // What is not a whole block yet is the plain loop's to finish.
-    if let Some(output) = &mut job.buffers.output {
-        output[..gather.filled].copy_from_slice(&gather.block[..gather.filled]);
-        job.gathered = gather.filled;
-    }
+    gather.hand_over(job);
     job.source.at_end = false;
     Ok(Outcome::Declined)
 }
@@ -138,12 +113,6 @@ fn budget(job: &Job<'_>, ibs: usize) -> u64 {
         .map_or(u64::MAX, |limit| limit.records().saturating_sub(job.monitor.tally.read.total()).saturating_mul(ibs));
     let bytes = there.min(asked);
     bytes - bytes % ibs
-}
-
-/// Puts the input's descriptor `whole` bytes behind `at`, where a chunk began. /dev/zero has no place to go back to.
-fn step_back(job: &mut Job<'_>, at: Option<u64>, whole: u64) -> Result<(), Halt> {
-    let Some(at) = at.filter(|_| job.source.facts.is_storage()) else { return Ok(()) };
-    job.source.go_to(at + whole).map_err(|errno| Halt::Failed(job.source.read_error(errno)))
 }
 
 struct Passed {
@@ -178,121 +147,4 @@ fn pass_hole(job: &mut Job<'_>, ibs: usize, obs: usize, chunk: usize, budget: u6
         tally.sparse += len / widen(obs);
     }
     Ok(Passed { bytes: len, declined: false })
-}
-
-/// Output on its way to whole blocks.
-struct Gather {
-    block: Aligned,
-    /// Bytes at the front that no write has taken yet.
-    filled: usize,
-    obs: usize,
-}
-
-/// What has happened since a chunk began.
-struct Since {
-    tally: Tally,
-    converter: Option<Converter>,
-    /// What had been gathered.
-    front: Vec<u8>,
-    /// Bytes that the sink has taken.
-    taken: u64,
-}
-
-impl Gather {
-    /// Passes on the records of a chunk that was read at `at`; false when the plain loop has to walk it again.
-    fn pass(&mut self, job: &mut Job<'_>, records: &mut [u8], ibs: usize, at: Option<u64>) -> Result<bool, Halt> {
-        if records.is_empty() {
-            return Ok(true);
-        }
-        let count = widen(records.len() / ibs);
-        let mut since = Since {
-            tally: job.monitor.tally,
-            converter: job.converter.clone(),
-            front: self.block[..self.filled].to_vec(),
-            taken: 0,
-        };
-        job.monitor.tally.read.full += count;
-        let Job { sink, monitor, converter, .. } = job;
-        let outcome = match converter {
-            None => self.put(records, sink, monitor, &mut since),
-            Some(converter) => converter
-                .feed(records, &mut |run: &[u8]| self.put(run, sink, monitor, &mut since))
-                .map(|truncated| monitor.tally.truncated += truncated),
-        };
-        match outcome.and_then(|()| self.flush(job.sink, job.monitor, &mut since)) {
-            Ok(()) => Ok(true),
-            Err(Cut::Stopped) => {
-                self.stop(job, &since, ibs, at)?;
-                Err(Halt::Stopped)
-            }
-            Err(Cut::Os(_)) => {
-                step_back(job, at, 0)?;
-                job.monitor.tally = since.tally;
-                job.converter = since.converter;
-                job.sink.expect_again(since.taken);
-                self.filled = since.front.len();
-                self.block[..self.filled].copy_from_slice(&since.front);
-                Ok(false)
-            }
-        }
-    }
-
-    /// A signal ended the copy inside a chunk: what reached the file is counted, and for an unconverted copy the input
-    /// stands behind the records that went into that.
-    fn stop(&mut self, job: &mut Job<'_>, since: &Since, ibs: usize, at: Option<u64>) -> Result<(), Halt> {
-        let (ibs, obs) = (widen(ibs), widen(self.obs));
-        let before = since.tally;
-        let tally = &mut job.monitor.tally;
-        tally.written.full = before.written.full + since.taken / obs;
-        tally.written.partial = before.written.partial + u64::from(!since.taken.is_multiple_of(obs));
-        tally.bytes = before.bytes + since.taken;
-        if job.converter.is_none() {
-            let used = since.taken.saturating_sub(widen(since.front.len())).div_ceil(ibs);
-            tally.read.full = before.read.full + used;
-            step_back(job, at, used * ibs)?;
-        }
-        Ok(())
-    }
-
-    /// Takes output; large runs of whole blocks go straight from the caller's slice.
-    fn put(&mut self, mut run: &[u8], sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
-        const LARGE: usize = 32 << 10;
-        while !run.is_empty() {
-            if self.filled == 0 && run.len() >= LARGE.max(self.obs) {
-                let whole = run.len() - run.len() % self.obs;
-                write(&run[..whole], self.obs, sink, monitor, since)?;
-                run = &run[whole..];
-                continue;
-            }
-            let take = run.len().min(self.block.len() - self.filled);
-            self.block[self.filled..self.filled + take].copy_from_slice(&run[..take]);
-            self.filled += take;
-            run = &run[take..];
-            if self.filled == self.block.len() {
-                self.flush(sink, monitor, since)?;
-            }
-        }
-        Ok(())
-    }
-
-    /// Writes the whole blocks; what is less than one moves to the front.
-    fn flush(&mut self, sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
-        let whole = self.filled - self.filled % self.obs;
-        if whole > 0 {
-            write(&self.block[..whole], self.obs, sink, monitor, since)?;
-            self.block.copy_within(whole..self.filled, 0);
-            self.filled -= whole;
-        }
-        Ok(())
-    }
-}
-
-fn write(blocks: &[u8], obs: usize, sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
-    let (written, skipped, outcome) = sink.write_blocks(blocks, monitor);
-    since.taken += widen(written);
-    monitor.tally.sparse += skipped;
-    outcome?;
-    monitor.tally.written.full += widen(blocks.len() / obs);
-    monitor.tally.bytes += widen(blocks.len());
-    Ok(())
 }

@@ -71,6 +71,25 @@ impl<'p> Intake<'p> {
         }
     }
 
+    /// Whole records that `count=` still allows.
+    pub(crate) fn records_left(&self, monitor: &Monitor) -> u64 {
+        self.limit.map_or(u64::MAX, |limit| limit.records().saturating_sub(monitor.tally.read.total()))
+    }
+
+    /// Whole records have come, and are counted by whoever read them.
+    pub(crate) fn whole(&mut self, monitor: &mut Monitor) {
+        if let Some(len) = self.short.take() {
+            self.warn(len, monitor);
+        }
+    }
+
+    /// A record of `got` bytes, fewer than a block, lies at the start of `block`: counts it, pads it, gives its length.
+    pub(crate) fn short(&mut self, block: &mut [u8], got: usize, monitor: &mut Monitor) -> usize {
+        self.record(got, monitor);
+        self.short = Some(got);
+        self.padded(block, got)
+    }
+
     /// Length of the next read; `None` once `count=` is reached.
     #[inline]
     fn want(&self, monitor: &Monitor) -> Option<usize> {

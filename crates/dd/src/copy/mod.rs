@@ -1,9 +1,12 @@
 //! The order of events: which way the bytes go, and what each way may count on.
 
+mod chunk;
 mod coalesce;
 pub(crate) mod intake;
 pub(crate) mod outlet;
 mod pump;
+mod stream;
+mod zeros;
 
 use fdd_sys::memory::Aligned;
 
@@ -13,6 +16,19 @@ use crate::input::Source;
 use crate::monitor::Monitor;
 use crate::output::Sink;
 use crate::plan::{Blocks, Plan};
+
+/// Bytes at a time: they stay in the second-level cache on their way, and the calls are few enough.
+const CHUNK: usize = 128 << 10;
+/// What a pipe is widened to.
+const WIDE_PIPE: usize = 1 << 20;
+
+/// `ibs` and `obs` as they are in force.
+fn sizes(plan: &Plan) -> (usize, usize) {
+    match plan.blocks {
+        Blocks::AsRead { bs } => (bs, bs),
+        Blocks::Reblock { ibs, obs } => (ibs, obs),
+    }
+}
 
 /// Everything one copy needs.
 pub struct Job<'a> {
@@ -118,6 +134,8 @@ struct Strategy {
 }
 
 const STRATEGIES: &[Strategy] = &[
+    Strategy { name: "zeros", allowed: zeros::allowed, worthwhile: zeros::worthwhile, run: zeros::run },
+    Strategy { name: "stream", allowed: stream::allowed, worthwhile: stream::worthwhile, run: stream::run },
     Strategy { name: "coalesce", allowed: coalesce::allowed, worthwhile: coalesce::worthwhile, run: coalesce::run },
     Strategy { name: "pump", allowed: |_| true, worthwhile: |_| true, run: pump::run },
 ];

@@ -1,8 +1,11 @@
 //! The plain loop: one read, one write. It fits everything and defines what every faster way must equal.
 
+use fdd_sys::memory::Aligned;
+
 use crate::copy::intake::{Intake, Step};
 use crate::copy::outlet::{Outlet, Wording, write_record};
-use crate::copy::{Ending, Halt, Job, Outcome};
+use crate::copy::{Buffers, Ending, Halt, Job, Outcome};
+use crate::error::Error;
 use crate::plan::Blocks;
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
@@ -29,31 +32,48 @@ fn as_read(job: &mut Job<'_>, bs: usize) -> Result<Ending, Halt> {
 }
 
 fn reblocked(job: &mut Job<'_>) -> Result<Ending, Halt> {
-    let Job { plan, source, sink, monitor, buffers, converter, gathered } = job;
-    let mut intake = Intake::new(plan);
-    let output = buffers.output.as_mut().expect("a plan that gathers has an output buffer");
-    let mut outlet = Outlet::new(output, gathered);
+    let mut intake = Intake::new(job.plan);
+    // Taken out for the time of the loop, so that a record can be handed on while the job is borrowed.
+    let none = Aligned::new(0).map_err(|_| Halt::Failed(Error::Memory { end: "input", len: 0 }))?;
+    let mut input = std::mem::replace(&mut job.buffers.input, none);
     loop {
-        match intake.next(&mut buffers.input, source, monitor)? {
-            Step::Record(len) => match converter {
-                None => outlet.put(&buffers.input[..len], sink, monitor)?,
-                Some(converter) => {
-                    let block = &mut buffers.input[..len];
-                    let truncated = converter.feed(block, &mut |run: &[u8]| outlet.put(run, sink, monitor))?;
-                    monitor.tally.truncated += truncated;
-                }
-            },
+        match intake.next(&mut input, job.source, job.monitor)? {
+            Step::Record(len) => deliver(job, &mut input[..len])?,
             Step::Again => {}
             Step::End => break,
         }
-        if let Some(speed) = plan.speed {
-            monitor.pace(intake.bytes, speed).map_err(|_| Halt::Stopped)?;
+        if let Some(speed) = job.plan.speed {
+            job.monitor.pace(intake.bytes, speed).map_err(|_| Halt::Stopped)?;
         }
     }
+    let Job { plan, sink, monitor, buffers, converter, gathered, .. } = job;
+    let mut outlet = Outlet::new(output(buffers), gathered);
     if let Some(converter) = converter {
         let truncated = converter.finish(&mut |run: &[u8]| outlet.put(run, sink, monitor))?;
         monitor.tally.truncated += truncated;
     }
     outlet.finish(plan.output.pad_last, sink, monitor)?;
     Ok(intake.ending)
+}
+
+/// One record on its way out, already counted as read.
+#[inline]
+pub(crate) fn deliver(job: &mut Job<'_>, record: &mut [u8]) -> Result<(), Halt> {
+    let Job { plan, sink, monitor, buffers, converter, gathered, .. } = job;
+    if let Blocks::AsRead { bs } = plan.blocks {
+        return write_record(record, bs, Wording::Last, sink, monitor);
+    }
+    let mut outlet = Outlet::new(output(buffers), gathered);
+    match converter {
+        None => outlet.put(record, sink, monitor),
+        Some(converter) => {
+            let truncated = converter.feed(record, &mut |run: &[u8]| outlet.put(run, sink, monitor))?;
+            monitor.tally.truncated += truncated;
+            Ok(())
+        }
+    }
+}
+
+fn output(buffers: &mut Buffers) -> &mut Aligned {
+    buffers.output.as_mut().expect("a plan that gathers has an output buffer")
 }

@@ -1,0 +1,115 @@
+//! Out of a pipe, many records at a time.
+//!
+//! A read that asks for more than a record gets what is there: what so many reads, one after another, could have got. What
+//! came is passed on at once. Only the pipe itself could tell the difference: a writer in packet mode, whose packets a
+//! shorter read cuts off and loses; here they arrive whole.
+
+use fdd_sys::memory::Aligned;
+use fdd_sys::retry::Cut;
+
+use crate::copy::chunk::Gather;
+use crate::copy::intake::Intake;
+use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, pump, sizes};
+use crate::facts::Kind;
+
+pub(crate) fn allowed(job: &Job<'_>) -> bool {
+    let (ibs, obs) = sizes(job.plan);
+    job.source.facts.kind == Kind::Fifo
+        && job.sink.hides_sizes(obs)
+        && ibs <= CHUNK
+        && obs <= CHUNK
+        && job.plan.is_undisturbed()
+        && job.gathered == 0
+}
+
+pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
+    let (ibs, _) = sizes(job.plan);
+    ibs < CHUNK
+}
+
+pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
+    let (ibs, obs) = sizes(job.plan);
+    let chunk = CHUNK - CHUNK % ibs;
+    let (Ok(mut input), Some(mut gather)) = (Aligned::new(chunk), Gather::new(obs, chunk)) else {
+        return Ok(Outcome::Declined);
+    };
+    fdd_sys::pipe::widen(job.source.fd(), WIDE_PIPE);
+    if job.sink.facts.kind == Kind::Fifo {
+        fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
+    }
+    job.sink.use_windows();
+    let mut intake = Intake::new(job.plan);
+    // Bytes at the front of a record that fullblock waits to see whole.
+    let mut carried = 0;
+    loop {
+        let records = intake.records_left(job.monitor);
+        if records == 0 {
+            break;
+        }
+        let room = usize::try_from(records).unwrap_or(usize::MAX).saturating_mul(ibs).min(chunk);
+        let (got, last) = match job.source.read_some(&mut input[carried..room], job.monitor) {
+            Ok(0) => {
+                job.source.end();
+                (0, true)
+            }
+            Ok(got) => (got, false),
+            Err(Cut::Stopped) => return Err(Halt::Stopped),
+            // The plain loop asks once more and words it.
+            Err(Cut::Os(_)) => (0, true),
+        };
+        let filled = carried + got;
+        let whole = filled - filled % ibs;
+        if whole > 0 {
+            intake.whole(job.monitor);
+            pass(job, &mut gather, &mut input[..whole], ibs)?;
+        }
+        let rest = filled - whole;
+        // A record cut by what happened to be there is completed if more has come meanwhile, as it would for smaller reads.
+        let waits = job.plan.input.fullblock || (rest > 0 && job.source.has_more());
+        if rest > 0 && (last || !waits) {
+            input.copy_within(whole..filled, 0);
+            short(job, &mut intake, &mut gather, &mut input[..ibs], rest)?;
+            carried = 0;
+        } else {
+            input.copy_within(whole..filled, 0);
+            carried = rest;
+        }
+        if last {
+            break;
+        }
+    }
+    gather.hand_over(job);
+    Ok(Outcome::Declined)
+}
+
+/// Whole records. Where a write fails among them they are walked again, one by one, from memory: the pipe does not give
+/// them twice.
+fn pass(job: &mut Job<'_>, gather: &mut Gather, records: &mut [u8], ibs: usize) -> Result<(), Halt> {
+    let original = job.converter.is_some().then(|| records.to_vec());
+    if gather.pass(job, records, ibs, None)? {
+        return Ok(());
+    }
+    gather.hand_over(job);
+    let mut again = original.unwrap_or_else(|| records.to_vec());
+    for record in again.chunks_mut(ibs) {
+        job.monitor.tally.read(record.len(), ibs);
+        pump::deliver(job, record)?;
+    }
+    gather.take_back(job);
+    Ok(())
+}
+
+/// A record that came short: by itself, as the plain loop has it.
+fn short(
+    job: &mut Job<'_>,
+    intake: &mut Intake<'_>,
+    gather: &mut Gather,
+    block: &mut [u8],
+    got: usize,
+) -> Result<(), Halt> {
+    gather.hand_over(job);
+    let len = intake.short(block, got, job.monitor);
+    pump::deliver(job, &mut block[..len])?;
+    gather.take_back(job);
+    Ok(())
+}
