@@ -64,7 +64,13 @@ impl Advice {
     }
 
     /// The end has moved to `position` without processing anything.
-    pub(crate) fn start_at(&mut self, position: u64) {
+    pub(crate) fn start_at(&mut self, kernel: &dyn Kernel, fd: BorrowedFd<'_>, position: u64) {
+        if let Manner::Pieces { pending } = &mut self.manner
+            && *pending > 0
+        {
+            let _ = kernel.drop_cache(fd, self.position - *pending, *pending);
+            *pending = 0;
+        }
         self.position = position;
     }
 

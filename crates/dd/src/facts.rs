@@ -23,6 +23,8 @@ pub enum Kind {
     Fifo,
     Socket,
     Other,
+    /// The system would not say.
+    Unknown,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -86,7 +88,7 @@ impl Facts {
         };
         let stat = retry(pause, || kernel.fstat(fd)).map(Some).or_else(unknown)?;
         let flags = kernel.get_flags(fd).unwrap_or(OFlags::empty());
-        let kind = stat.as_ref().map_or(Kind::Other, |stat| kind(stat.st_mode, stat.st_rdev));
+        let kind = stat.as_ref().map_or(Kind::Unknown, |stat| kind(stat.st_mode, stat.st_rdev));
         let position = kernel.seek(fd, SeekFrom::Current(0)).ok();
         let (identity, size, allocated) = stat.map_or(((0, 0), 0, 0), |stat| {
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
@@ -99,15 +101,21 @@ impl Facts {
     /// Storage behind the page cache, where small reads and writes may be joined and nobody can tell.
     pub fn hides_sizes(&self) -> bool {
         match self.kind {
-            Kind::Regular => self.plain_storage,
-            Kind::Block => true,
+            Kind::Regular => self.plain_storage && self.position.is_some(),
+            Kind::Block => self.position.is_some(),
             _ => false,
         }
     }
 
-    /// A file or a device with sectors: it can be read again at an offset, and its end is known.
+    /// A file or a device with sectors: it can be read again at an offset, and its end is known. Not the files of /proc,
+    /// which say that they are empty.
     pub fn is_storage(&self) -> bool {
-        matches!(self.kind, Kind::Regular | Kind::Block) && self.position.is_some()
+        let ends = match self.kind {
+            Kind::Regular => self.size > 0,
+            Kind::Block => true,
+            _ => false,
+        };
+        ends && self.position.is_some()
     }
 }
 

@@ -3,6 +3,7 @@
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
+use fdd_sys::memory::Aligned;
 use fdd_sys::retry::{Cut, Pause, retry};
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use rustix::io::Errno;
@@ -31,11 +32,44 @@ pub struct Source {
     advice: Advice,
     /// The last read gave fewer bytes than asked for, but some.
     short: bool,
+    pub(crate) partial: Partial,
     /// Reading has met the end of the file.
     pub at_end: bool,
     /// Reading is over: see `end`.
     ended: bool,
     rescue: Option<Rescue>,
+}
+
+/// Short reads, and whether one deserves a warning: it does when another read follows, once.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Partial {
+    last: Option<usize>,
+    warn: Option<usize>,
+    warned: bool,
+}
+
+impl Partial {
+    /// A read that wanted `want` bytes brought `got`.
+    pub(crate) fn came(&mut self, got: usize, want: usize) {
+        if let Some(len) = self.last.take()
+            && len < want
+            && !self.warned
+        {
+            self.warn = Some(len);
+            self.warned = true;
+        }
+        self.last = (got < want).then_some(got);
+    }
+
+    /// The length of the short read that is to be warned of now.
+    pub(crate) fn due(&mut self) -> Option<usize> {
+        self.warn.take()
+    }
+
+    /// What came last was made whole by other means.
+    pub(crate) fn forget(&mut self) {
+        self.last = None;
+    }
 }
 
 /// How a skip ended.
@@ -92,6 +126,7 @@ impl Source {
             position,
             advice: Advice::new(plan.cache, Side::Reading, position),
             short: false,
+            partial: Partial::default(),
             at_end: false,
             ended: false,
             rescue: None,
@@ -134,16 +169,11 @@ impl Source {
         }
     }
 
-    /// Moves over `amount`: by seeking, or by reading where it cannot seek (`scratch` holds at least a block).
+    /// Moves over `amount`: by seeking, or by reading where it cannot seek.
     ///
     /// # Errors
     /// The seek is refused although the end can seek, or reading fails.
-    pub fn skip<P: Pause + ?Sized>(
-        &mut self,
-        amount: Amount,
-        scratch: &mut [u8],
-        pause: &mut P,
-    ) -> Result<Skipped, Trouble> {
+    pub fn skip<P: Pause + ?Sized>(&mut self, amount: Amount, pause: &mut P) -> Result<Skipped, Trouble> {
         if amount.is_zero() {
             return Ok(Skipped::Whole);
         }
@@ -153,30 +183,32 @@ impl Source {
         match self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(offset)) {
             Ok(position) => {
                 self.position = Some(position);
-                self.advice.start_at(position);
+                self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
                 // Sizes of 0 are said by /proc for files that have contents, and by empty files, which end where they begin.
-                let past_end = self.facts.kind == Kind::Regular && self.facts.size > 0 && position > self.facts.size;
+                // Asked now: truncating the output may have changed it, where both ends are one file.
+                let size = if self.facts.kind == Kind::Regular { self.size_now() } else { 0 };
+                let past_end = size > 0 && position > size;
                 Ok(if past_end { Skipped::Short } else { Skipped::Whole })
             }
             Err(errno) if self.facts.position.is_some() => Err(Trouble::Failed(refused(errno))),
-            Err(_) => self.skip_by_reading(amount, scratch, pause),
+            Err(_) => self.skip_by_reading(amount, pause),
         }
     }
 
     /// One read a block, short or not, then the bytes: what a tape or a pipe can do.
-    fn skip_by_reading<P: Pause + ?Sized>(
-        &mut self,
-        amount: Amount,
-        scratch: &mut [u8],
-        pause: &mut P,
-    ) -> Result<Skipped, Trouble> {
-        let mut passed: u64 = 0;
+    fn skip_by_reading<P: Pause + ?Sized>(&mut self, amount: Amount, pause: &mut P) -> Result<Skipped, Trouble> {
         let ibs = self.ibs;
+        let no_memory = |_| Trouble::Failed(Error::Memory { end: "input", len: widen(ibs) });
+        let mut scratch = Aligned::new(ibs).map_err(no_memory)?;
+        let mut passed: u64 = 0;
         let mut pieces =
             (0..amount.records()).map(|_| ibs).chain(usize::try_from(amount.bytes()).ok().filter(|&rest| rest > 0));
         let all = pieces.try_for_each(|piece| {
             let (got, outcome) = self.read(&mut scratch[..piece], pause);
             passed += widen(got);
+            if outcome.is_ok() && got > 0 {
+                self.partial.came(got, piece);
+            }
             match outcome {
                 Ok(()) if got == 0 => Err(None),
                 Ok(()) => Ok(()),
@@ -335,7 +367,7 @@ impl Source {
     pub(crate) fn go_to(&mut self, position: u64) -> Result<(), Errno> {
         let reached = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position))?;
         self.position = Some(reached);
-        self.advice.start_at(reached);
+        self.advice.start_at(&*self.kernel, self.fd.as_fd(), reached);
         self.short = false;
         Ok(())
     }
@@ -373,7 +405,7 @@ impl Source {
             .ok_or_else(|| failed(Errno::OVERFLOW))?;
         let position = self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(leap)).map_err(failed)?;
         self.position = Some(position);
-        self.advice.start_at(position);
+        self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
         Ok(())
     }
 

@@ -28,10 +28,11 @@ pub mod tally;
 pub mod units;
 
 use std::ffi::{OsStr, OsString};
+use std::os::fd::OwnedFd;
 use std::path::Path;
 use std::sync::Arc;
 
-use fdd_sys::retry::Cut;
+use fdd_sys::retry::{Cut, Pause};
 use fdd_sys::{locale, signal, start};
 
 use crate::copy::{Buffers, Choice, Halt, Job};
@@ -83,8 +84,13 @@ pub fn run(args: &[OsString]) -> Exit {
             return Exit::Failure;
         }
     };
+    if plan.output.append && !plan.output.notrunc {
+        monitor.warn("you probably want conv=notrunc with oflag=append");
+    }
     monitor.speak(plan.status, plan.msgfmt.clone());
-    let failed = transfer(&plan, Arc::new(Os), &mut monitor) == Verdict::Failed;
+    let choice = Choice { forced: std::env::var("FDD_STRATEGY").ok() };
+    let inherited = Inherited { input: &|| start::take_standard(0), output: &|| start::take_standard(1) };
+    let failed = transfer(&plan, Arc::new(Os), &inherited, &choice, &mut monitor) == Verdict::Failed;
     match monitor.stopped_by() {
         Some(signal) => Exit::Signal(signal),
         None if failed || monitor.is_mute() => Exit::Failure,
@@ -92,10 +98,18 @@ pub fn run(args: &[OsString]) -> Exit {
     }
 }
 
+/// Whether the output is what was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Verdict {
+pub enum Verdict {
     Right,
+    /// Something was said about it.
     Failed,
+}
+
+/// The descriptors that stand in where `if=` or `of=` is missing; each is taken at most once.
+pub struct Inherited<'a> {
+    pub input: &'a dyn Fn() -> OwnedFd,
+    pub output: &'a dyn Fn() -> OwnedFd,
 }
 
 fn catch_signals(posixly_correct: bool) {
@@ -109,8 +123,14 @@ fn catch_signals(posixly_correct: bool) {
 }
 
 /// One copy, from opening to closing. Everything that goes wrong is said by `monitor`.
-fn transfer(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Verdict {
-    let (mut source, mut sink, mut buffers) = match open(plan, kernel, monitor) {
+pub fn transfer(
+    plan: &Plan,
+    kernel: Arc<dyn Kernel>,
+    inherited: &Inherited<'_>,
+    choice: &Choice,
+    monitor: &mut Monitor,
+) -> Verdict {
+    let (mut source, mut sink, mut buffers) = match open(plan, kernel, inherited, monitor) {
         Ok(ends) => ends,
         Err(Trouble::Stopped) => {
             finish_stopped(monitor);
@@ -124,17 +144,17 @@ fn transfer(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Verd
     monitor.start_clock();
     let mut verdict = Verdict::Right;
     let mut to_end = false;
-    match position(plan, &mut source, &mut sink, &mut buffers, monitor) {
+    match position(plan, &mut source, &mut sink, monitor) {
         Ok(()) if plan.copies() => {
-            let copied = copy_all(plan, &mut source, &mut sink, &mut buffers, monitor);
+            let copied = copy_all(plan, &mut source, &mut sink, &mut buffers, choice, monitor);
             to_end = source.at_end;
             verdict = copied;
         }
         Ok(()) => {}
         Err(Trouble::Stopped) => verdict = Verdict::Failed,
         Err(Trouble::Failed(error)) => {
-            // GNU: a failed skip or seek ends at once, with the statistics and without syncing anything.
             monitor.error(&error);
+            let _ = sync(false, &mut sink, monitor);
             return close(source, sink, Verdict::Failed, monitor);
         }
     }
@@ -144,11 +164,16 @@ fn transfer(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Verd
     close(source, sink, verdict, monitor)
 }
 
-fn open(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Result<(Source, Sink, Buffers), Trouble> {
-    let source = Source::open(Arc::clone(&kernel), &plan.input, || start::take_standard(0), monitor)?;
+fn open(
+    plan: &Plan,
+    kernel: Arc<dyn Kernel>,
+    inherited: &Inherited<'_>,
+    monitor: &mut Monitor,
+) -> Result<(Source, Sink, Buffers), Trouble> {
+    let source = Source::open(Arc::clone(&kernel), &plan.input, inherited.input, monitor)?;
     // Memory that cannot be had is found out before the output is emptied.
     let buffers = if plan.copies() { Buffers::for_plan(plan) } else { Buffers::none() }.map_err(Trouble::Failed)?;
-    let sink = Sink::open(kernel, &plan.output, || start::take_standard(1), monitor)?;
+    let sink = Sink::open(kernel, &plan.output, inherited.output, monitor)?;
     let same_file = source.facts.identity == sink.facts.identity && source.facts.is_storage();
     if same_file && plan.output.append && plan.output.notrunc && plan.copies() && plan.limit.is_none() {
         return Err(Trouble::Failed(Error::OntoItself { name: source.name().clone() }));
@@ -156,19 +181,17 @@ fn open(plan: &Plan, kernel: Arc<dyn Kernel>, monitor: &mut Monitor) -> Result<(
     Ok((source, sink, buffers))
 }
 
-fn position(
-    plan: &Plan,
-    source: &mut Source,
-    sink: &mut Sink,
-    buffers: &mut Buffers,
-    monitor: &mut Monitor,
-) -> Result<(), Trouble> {
-    let scratch = buffers.scratch(plan.input.ibs).map_err(Trouble::Failed)?;
-    if source.skip(plan.input.skip, scratch, monitor)? == Skipped::Short {
+fn position(plan: &Plan, source: &mut Source, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Trouble> {
+    let skipped = source.skip(plan.input.skip, monitor)?;
+    if let Some(len) = source.partial.due()
+        && plan.warn_partial
+    {
+        monitor.notice(&error::Notice::PartialRead { len });
+    }
+    if skipped == Skipped::Short {
         monitor.notice(&error::Notice::SkipPastEnd { name: source.name().clone() });
     }
-    let scratch = buffers.scratch(plan.output.obs).map_err(Trouble::Failed)?;
-    sink.seek(plan.output.seek, scratch, monitor)
+    sink.seek(plan.output.seek, monitor)
 }
 
 fn copy_all(
@@ -176,10 +199,10 @@ fn copy_all(
     source: &mut Source,
     sink: &mut Sink,
     buffers: &mut Buffers,
+    choice: &Choice,
     monitor: &mut Monitor,
 ) -> Verdict {
-    let choice = Choice { forced: std::env::var("FDD_STRATEGY").ok() };
-    let (outcome, moved) = copy::run(&mut Job::new(plan, source, sink, monitor, buffers), &choice);
+    let (outcome, moved) = copy::run(&mut Job::new(plan, source, sink, monitor, buffers), choice);
     report_moved(&moved);
     let verdict = match outcome {
         Ok(mut ending) => {
@@ -214,19 +237,7 @@ fn report_moved(moved: &[(&'static str, u64)]) {
 
 /// What was asked to be durable, and the cache.
 fn settle(plan: &Plan, source: &mut Source, sink: &mut Sink, to_end: bool, monitor: &mut Monitor) -> Verdict {
-    let mut verdict = Verdict::Right;
-    if sink.will_sync() {
-        monitor.before_sync();
-    }
-    match sink.sync(plan.copies(), monitor) {
-        Ok(errors) => {
-            for error in &errors {
-                monitor.error(error);
-                verdict = Verdict::Failed;
-            }
-        }
-        Err(_) => return Verdict::Failed,
-    }
+    let mut verdict = sync(plan.copies(), sink, monitor);
     for notice in sink.take_notices() {
         monitor.notice(&notice);
     }
@@ -239,8 +250,24 @@ fn settle(plan: &Plan, source: &mut Source, sink: &mut Sink, to_end: bool, monit
     verdict
 }
 
+/// What was asked to be durable becomes so; also after an error, as GNU has it.
+fn sync(copied: bool, sink: &mut Sink, monitor: &mut Monitor) -> Verdict {
+    if sink.will_sync() {
+        monitor.before_sync();
+    }
+    match sink.sync(copied, monitor) {
+        Ok(errors) => {
+            errors.iter().for_each(|error| monitor.error(error));
+            if errors.is_empty() { Verdict::Right } else { Verdict::Failed }
+        }
+        Err(_) => Verdict::Failed,
+    }
+}
+
 /// Closes both ends, then tells what was done. GNU: where closing fails nothing is told.
 fn close(source: Source, sink: Sink, verdict: Verdict, monitor: &mut Monitor) -> Verdict {
+    // A signal that came with the last byte still decides how this ends.
+    let _ = monitor.pause();
     for closed in [source.close(), sink.close()] {
         if let Err(error) = closed {
             monitor.stop_clock();

@@ -20,7 +20,17 @@ const SECOND: Duration = Duration::from_secs(1);
 /// Lines kept for a standard error that takes nothing; more are dropped.
 const QUEUED: usize = 1000;
 
+/// Where messages go, and whose signals these are.
+#[derive(Debug)]
+enum Mouth {
+    /// The program: standard error, the process's signals and timer.
+    Process,
+    /// Inside another program, which owns both: messages are kept.
+    Kept(Vec<String>),
+}
+
 pub struct Monitor {
+    mouth: Mouth,
     program: String,
     locale: Locale,
     style: Style,
@@ -48,9 +58,28 @@ struct Progress {
 }
 
 impl Monitor {
+    /// For the program itself, which owns the process's signals and standard error.
     pub fn new(program: String, locale: Locale) -> Monitor {
+        Monitor::with(Mouth::Process, program, locale)
+    }
+
+    /// For a copy inside another program: touches neither signals nor standard error, and keeps what it would have said.
+    pub fn embedded(program: String, locale: Locale) -> Monitor {
+        Monitor::with(Mouth::Kept(Vec::new()), program, locale)
+    }
+
+    /// What an embedded copy has said so far.
+    pub fn messages(&self) -> &[String] {
+        match &self.mouth {
+            Mouth::Process => &[],
+            Mouth::Kept(said) => said,
+        }
+    }
+
+    fn with(mouth: Mouth, program: String, locale: Locale) -> Monitor {
         let style = Style { status: Status::Default, msgfmt: None, decimal_point: locale.decimal_point.clone() };
         Monitor {
+            mouth,
             program,
             locale,
             style,
@@ -97,8 +126,11 @@ impl Monitor {
         if wanted {
             self.progress = Some(Progress { next: now + SECOND, shown: 0, told: 0 });
         }
-        let started = signal::start_timer(if wanted { SECOND } else { Duration::ZERO });
-        self.by_clock = wanted && started.is_err();
+        let timed = match self.mouth {
+            Mouth::Process => signal::start_timer(if wanted { SECOND } else { Duration::ZERO }).is_ok(),
+            Mouth::Kept(_) => false,
+        };
+        self.by_clock = wanted && !timed;
     }
 
     pub fn elapsed(&self) -> Duration {
@@ -115,10 +147,14 @@ impl Monitor {
         self.mute
     }
 
+    fn owns_signals(&self) -> bool {
+        matches!(self.mouth, Mouth::Process)
+    }
+
     #[cold]
     fn attend(&mut self) -> Result<(), Cut> {
         // Again and again: a signal between taking the news and resting the timer would otherwise be slept over.
-        while signal::attention() {
+        while self.owns_signals() && signal::attention() {
             let news = signal::take();
             for _ in 0..news.reports {
                 self.statistics();
@@ -164,7 +200,7 @@ impl Monitor {
         let len = line.chars().count();
         let blanks = progress.shown.saturating_sub(len);
         let text = format!("\r{line}{}", " ".repeat(blanks));
-        if stderr_takes() {
+        if self.mouth.takes() {
             progress.shown = len;
             self.write(&text);
         }
@@ -174,7 +210,8 @@ impl Monitor {
     pub fn before_sync(&mut self) {
         let elapsed = self.elapsed();
         let Some(progress) = &mut self.progress else { return };
-        if progress.told == self.tally.bytes {
+        // GNU adds to a line that was shown; a copy that was over within a second says it once, in the summary.
+        if progress.told == 0 || progress.told == self.tally.bytes {
             return;
         }
         progress.told = self.tally.bytes;
@@ -249,16 +286,16 @@ impl Monitor {
 
     /// While copying, a standard error that takes nothing (a terminal under ^S, a full pipe) does not stop the copy.
     fn write_or_queue(&mut self, text: String) {
-        if self.begun.is_some() && (!self.queue.is_empty() || !stderr_takes()) {
+        if self.begun.is_some() && (!self.queue.is_empty() || !self.mouth.takes()) {
             if self.queue.len() < QUEUED {
                 self.queue.push_back(text);
             }
-            if !stderr_takes() {
+            if !self.mouth.takes() {
                 return;
             }
             while let Some(text) = self.queue.pop_front() {
                 self.write(&text);
-                if !stderr_takes() {
+                if !self.mouth.takes() {
                     return;
                 }
             }
@@ -289,6 +326,10 @@ impl Monitor {
     }
 
     fn write(&mut self, text: &str) {
+        if let Mouth::Kept(said) = &mut self.mouth {
+            said.push(text.to_owned());
+            return;
+        }
         let mut rest = text.as_bytes();
         while !rest.is_empty() {
             match rustix::io::write(rustix::stdio::stderr(), rest) {
@@ -318,7 +359,7 @@ impl Monitor {
 impl Pause for Monitor {
     #[inline]
     fn pause(&mut self) -> Result<(), Cut> {
-        if signal::attention() || self.by_clock { self.attend() } else { Ok(()) }
+        if (signal::attention() && self.owns_signals()) || self.by_clock { self.attend() } else { Ok(()) }
     }
 
     #[inline]
@@ -327,11 +368,16 @@ impl Pause for Monitor {
     }
 }
 
-/// Whether standard error takes a line now. A pipe that polls as writable takes PIPE_BUF bytes at once.
-fn stderr_takes() -> bool {
-    let stderr = rustix::stdio::stderr();
-    let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
-    let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
-    // An error is found by the write itself.
-    !matches!(poll(&mut fds, Some(&now)), Ok(0))
+impl Mouth {
+    /// Whether a line can be said now. A pipe that polls as writable takes PIPE_BUF bytes at once.
+    fn takes(&self) -> bool {
+        if let Mouth::Kept(_) = self {
+            return true;
+        }
+        let stderr = rustix::stdio::stderr();
+        let mut fds = [PollFd::new(&stderr, PollFlags::OUT)];
+        let now = rustix::event::Timespec { tv_sec: 0, tv_nsec: 0 };
+        // An error is found by the write itself.
+        !matches!(poll(&mut fds, Some(&now)), Ok(0))
+    }
 }

@@ -5,6 +5,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::sync::Arc;
 
+use fdd_sys::memory::Aligned;
 use fdd_sys::retry::{Cut, Pause, retry};
 use fdd_sys::simd;
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom};
@@ -84,7 +85,7 @@ impl Sink {
             facts,
             obs: plan.obs,
             // Where nothing can be stepped over, everything is written; under O_APPEND a step goes nowhere.
-            holes: if position.is_some() && !append { plan.holes } else { Holes::Write },
+            holes: if position.is_some() && !append && facts.kind != Kind::Unknown { plan.holes } else { Holes::Write },
             direct: plan.direct,
             nonblock: plan.nonblock,
             durable: plan.durable,
@@ -221,16 +222,11 @@ impl Sink {
     }
 
     /// Goes to where writing begins: by seeking, or where that cannot be by reading over what is there (a tape) and
-    /// writing zeros beyond its end. `scratch` holds at least a block.
+    /// writing zeros beyond its end.
     ///
     /// # Errors
     /// The end can do neither.
-    pub fn seek<P: Pause + ?Sized>(
-        &mut self,
-        amount: Amount,
-        scratch: &mut [u8],
-        pause: &mut P,
-    ) -> Result<(), Trouble> {
+    pub fn seek<P: Pause + ?Sized>(&mut self, amount: Amount, pause: &mut P) -> Result<(), Trouble> {
         if amount.is_zero() {
             return Ok(());
         }
@@ -240,11 +236,11 @@ impl Sink {
         match self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(offset)) {
             Ok(position) => {
                 self.position = Some(position);
-                self.advice.start_at(position);
+                self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
                 Ok(())
             }
             Err(errno) if self.facts.position.is_some() => Err(refused(errno)),
-            Err(errno) => self.pass_over(amount, errno, scratch, pause),
+            Err(errno) => self.pass_over(amount, errno, pause),
         }
     }
 
@@ -252,9 +248,10 @@ impl Sink {
         &mut self,
         amount: Amount,
         seek_errno: Errno,
-        scratch: &mut [u8],
         pause: &mut P,
     ) -> Result<(), Trouble> {
+        let no_memory = |_| Trouble::Failed(Error::Memory { end: "output", len: widen(self.obs) });
+        let mut scratch = Aligned::new(self.obs).map_err(no_memory)?;
         let mut records = amount.records();
         let mut rest = usize::try_from(amount.bytes()).unwrap_or(0);
         while records > 0 || rest > 0 {
@@ -287,6 +284,9 @@ impl Sink {
         if self.again > 0 {
             return self.write_again(block, pause);
         }
+        if self.direct && block.len() < self.obs {
+            self.leave_direct(pause);
+        }
         if self.holes != Holes::Write {
             if simd::is_zero(block) {
                 self.hole += widen(block.len());
@@ -297,9 +297,6 @@ impl Sink {
             {
                 return (0, Err(cut));
             }
-        }
-        if self.direct && block.len() < self.obs {
-            self.leave_direct(pause);
         }
         let (written, outcome) = self.write_all(block, pause);
         if outcome.is_ok() && self.stride > 1 {
@@ -355,7 +352,7 @@ impl Sink {
             .ok_or(Cut::Os(Errno::OVERFLOW))?;
         let position = self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(leap))?;
         self.position = Some(position);
-        self.advice.start_at(position);
+        self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
         Ok(())
     }
 
@@ -381,7 +378,7 @@ impl Sink {
             return self.write_zeros(len, pause);
         }
         self.position = Some(position);
-        self.advice.start_at(position);
+        self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
         Ok(())
     }
 

@@ -18,9 +18,6 @@ pub(crate) struct Intake<'p> {
     plan: &'p Plan,
     ibs: usize,
     limit: Option<Amount>,
-    /// Length of the last read, where it was short.
-    short: Option<usize>,
-    warned: bool,
     files_left: u64,
     /// Read errors since the last good read.
     in_a_row: u32,
@@ -44,8 +41,6 @@ impl<'p> Intake<'p> {
             plan,
             ibs: plan.input.ibs,
             limit: plan.limit,
-            short: None,
-            warned: false,
             files_left: plan.input.files,
             in_a_row: 0,
             bytes: 0,
@@ -61,7 +56,7 @@ impl<'p> Intake<'p> {
         let (got, outcome) = source.read(&mut buf[..want], monitor);
         match outcome {
             Ok(()) if got == want && want == self.ibs => {
-                self.record(got, monitor);
+                self.record(got, want, source, monitor);
                 source.stride(got).map_err(Halt::Failed)?;
                 Ok(Step::Record(got))
             }
@@ -77,16 +72,16 @@ impl<'p> Intake<'p> {
     }
 
     /// Whole records have come, and are counted by whoever read them.
-    pub(crate) fn whole(&mut self, monitor: &mut Monitor) {
-        if let Some(len) = self.short.take() {
+    pub(crate) fn whole(&mut self, source: &mut Source, monitor: &mut Monitor) {
+        source.partial.came(self.ibs, self.ibs);
+        if let Some(len) = source.partial.due() {
             self.warn(len, monitor);
         }
     }
 
     /// A record of `got` bytes, fewer than a block, lies at the start of `block`: counts it, pads it, gives its length.
-    pub(crate) fn short(&mut self, block: &mut [u8], got: usize, monitor: &mut Monitor) -> usize {
-        self.record(got, monitor);
-        self.short = Some(got);
+    pub(crate) fn short(&mut self, block: &mut [u8], got: usize, source: &mut Source, monitor: &mut Monitor) -> usize {
+        self.record(got, self.ibs, source, monitor);
         self.padded(block, got)
     }
 
@@ -105,8 +100,9 @@ impl<'p> Intake<'p> {
     }
 
     #[inline]
-    fn record(&mut self, got: usize, monitor: &mut Monitor) {
-        if let Some(len) = self.short.take() {
+    fn record(&mut self, got: usize, want: usize, source: &mut Source, monitor: &mut Monitor) {
+        source.partial.came(got, want);
+        if let Some(len) = source.partial.due() {
             self.warn(len, monitor);
         }
         self.in_a_row = 0;
@@ -115,9 +111,8 @@ impl<'p> Intake<'p> {
     }
 
     #[cold]
-    fn warn(&mut self, len: usize, monitor: &mut Monitor) {
-        if self.plan.warn_partial && !self.warned {
-            self.warned = true;
+    fn warn(&self, len: usize, monitor: &mut Monitor) {
+        if self.plan.warn_partial {
             monitor.notice(&Notice::PartialRead { len });
         }
     }
@@ -149,8 +144,7 @@ impl<'p> Intake<'p> {
                 Err(_) => return Err(Halt::Stopped),
             }
         }
-        self.record(got, monitor);
-        self.short = (got < want).then_some(got);
+        self.record(got, want, source, monitor);
         source.stride(got).map_err(Halt::Failed)?;
         Ok(Step::Record(self.padded(buf, got)))
     }
@@ -201,7 +195,7 @@ impl<'p> Intake<'p> {
             if len == 0 {
                 return Ok(Step::End);
             }
-            self.record(len, monitor);
+            self.record(len, len, source, monitor);
             return Ok(Step::Record(self.padded(buf, len)));
         }
         monitor.survived(&error);
@@ -252,7 +246,7 @@ impl<'p> Intake<'p> {
         };
         // GNU counts a bad block as a partial record.
         let counted = if lost > 0 { had.min(self.ibs - 1) } else { had };
-        self.short = None;
+        source.partial.forget();
         self.in_a_row = 0;
         monitor.tally.read(counted, self.ibs);
         source.stride(rescued.len).map_err(Halt::Failed)?;
@@ -284,7 +278,7 @@ impl<'p> Intake<'p> {
         buf: &mut [u8],
         got: usize,
         errno: Errno,
-        source: &Source,
+        source: &mut Source,
         monitor: &mut Monitor,
     ) -> Result<Step, Halt> {
         self.in_a_row += 1;
@@ -296,13 +290,19 @@ impl<'p> Intake<'p> {
                 self.ending.lost.push(Notice::Vanished { name: source.name().clone(), at });
             }
             self.limit = Some(Amount::of_records(0, self.ibs));
-        } else if let OnError::GoOn { lost_ok: false } = self.plan.input.on_error {
-            self.ending.failed = true;
+        } else {
+            if let OnError::GoOn { lost_ok: false } = self.plan.input.on_error {
+                self.ending.failed = true;
+            }
+            // Where it has offsets but no known end, the next block is asked for.
+            if let Some(at) = source.position() {
+                let _ = source.go_to(at + widen(self.ibs - got));
+            }
         }
         if got == 0 && (self.plan.input.pad.is_none() || gone) {
             return Ok(Step::Again);
         }
-        self.short = None;
+        source.partial.forget();
         monitor.tally.read(got.min(self.ibs - 1), self.ibs);
         Ok(Step::Record(self.padded(buf, got)))
     }

@@ -73,18 +73,6 @@ impl Buffers {
         Ok(Buffers { input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?, output: None })
     }
 
-    /// At least `len` bytes to read or write over what is skipped.
-    ///
-    /// # Errors
-    /// The memory cannot be had.
-    pub fn scratch(&mut self, len: usize) -> Result<&mut [u8], Error> {
-        if self.input.len() < len {
-            self.input =
-                Aligned::new(len).map_err(|_| Error::Memory { end: "input", len: crate::units::widen(len) })?;
-        }
-        Ok(&mut self.input[..len])
-    }
-
     /// # Errors
     /// The memory cannot be had. Pages cost nothing until they are used.
     pub fn for_plan(plan: &Plan) -> Result<Buffers, Error> {

@@ -20,7 +20,7 @@ fn as_read(job: &mut Job<'_>, bs: usize) -> Result<Ending, Halt> {
     let Job { plan, source, sink, monitor, buffers, .. } = job;
     let mut intake = Intake::new(plan);
     loop {
-        match intake.next(&mut buffers.input, source, monitor)? {
+        match intake.next(&mut buffers.input[..bs], source, monitor)? {
             Step::Record(len) => write_record(&buffers.input[..len], bs, Wording::Last, sink, monitor)?,
             Step::Again => {}
             Step::End => return Ok(intake.ending),

@@ -60,7 +60,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         let filled = carried + got;
         let whole = filled - filled % ibs;
         if whole > 0 {
-            intake.whole(job.monitor);
+            intake.whole(job.source, job.monitor);
             pass(job, &mut gather, &mut input[..whole], ibs)?;
         }
         let rest = filled - whole;
@@ -108,7 +108,7 @@ fn short(
     got: usize,
 ) -> Result<(), Halt> {
     gather.hand_over(job);
-    let len = intake.short(block, got, job.monitor);
+    let len = intake.short(block, got, job.source, job.monitor);
     pump::deliver(job, &mut block[..len])?;
     gather.take_back(job);
     Ok(())
