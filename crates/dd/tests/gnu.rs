@@ -560,7 +560,7 @@ impl Seen {
         let mut out: Vec<_> = rows
             .into_iter()
             .filter(|(_, one, other)| one != other)
-            .map(|(what, one, other)| format!("  {what}\n    fdd {}\n    gnu {}", support::one_line(one.as_bytes()), support::one_line(other.as_bytes())))
+            .map(|(what, one, other)| format!("  {what}\n    fdd {}\n    gnu {}", cut(&one), cut(&other)))
             .collect();
         for (what, one, other) in [("stdout", Some(&self.stdout), Some(&gnu.stdout)), ("out", self.output.as_ref(), gnu.output.as_ref())] {
             if let (Some(one), Some(other)) = (one, other)
@@ -572,6 +572,11 @@ impl Seen {
         }
         out
     }
+}
+
+/// A text of ours that is already escaped, cut to a line.
+fn cut(text: &str) -> &str {
+    text.char_indices().nth(600).map_or(text, |(at, _)| &text[..at])
 }
 
 fn shown(bytes: &[u8]) -> String {
