@@ -1,9 +1,7 @@
 //! What dd says when something is wrong, to the character: the words, the three styles of quoting, the exit code.
 
 use crate::support::End;
-use crate::support::row::{Gnu, In, Out};
-
-const QUOTES: Gnu = Gnu::Old("quotes for a locale, not for a shell");
+use crate::support::row::{In, Out};
 
 /// Messages of a file name that cannot be opened: the name within `if=` and how it is quoted.
 macro_rules! quote_rows {
@@ -61,9 +59,9 @@ crate::rows! {
     a_name_with_an_exclamation_mark_in_skip_messages { more: &[b"if=a!x", b"skip=9"], files: &[("a!x", b"abc")], stderr: "dd: 'a!x': cannot skip to specified offset\n{0+0 0+0 0}" }
     a_name_with_a_caret_in_skip_messages { more: &[b"if=a^x", b"skip=9"], files: &[("a^x", b"abc")], stderr: "dd: 'a^x': cannot skip to specified offset\n{0+0 0+0 0}" }
     a_name_with_a_control_character_in_skip_messages { more: &[b"if=a\x02", b"skip=9"], files: &[("a\x02", b"abc")], stderr: "dd: 'a'$'\\002': cannot skip to specified offset\n{0+0 0+0 0}" }
-    numbers_are_quoted_for_a_shell { more: &[b"bs=it's"], stderr: "dd: invalid number: \"it's\"\n", end: End::Exit(1), gnu: QUOTES }
-    operands_are_quoted_for_a_shell { more: &[b"a\nb"], stderr: "dd: unrecognized operand 'a'$'\\n''b'\nTry 'dd --help' for more information.\n", end: End::Exit(1), gnu: QUOTES }
-    operands_that_are_not_text_are_quoted { more: &[b"\xff=1"], stderr: "dd: unrecognized operand ''$'\\377''=1'\nTry 'dd --help' for more information.\n", end: End::Exit(1), gnu: QUOTES }
+    numbers_are_quoted_for_a_locale { more: &[b"bs=it's"], stderr: "dd: invalid number: 'it\\'s'\n", end: End::Exit(1) }
+    operands_are_quoted_for_a_locale { more: &[b"a\nb"], stderr: "dd: unrecognized operand 'a\\nb'\nTry 'dd --help' for more information.\n", end: End::Exit(1) }
+    operands_that_are_not_text_are_quoted { more: &[b"\xff=1"], stderr: "dd: unrecognized operand '\\377=1'\nTry 'dd --help' for more information.\n", end: End::Exit(1) }
     list_words_are_quoted_for_a_locale { more: &[b"conv=it's"], stderr: "dd: invalid conversion: 'it\\'s'\nTry 'dd --help' for more information.\n", end: End::Exit(1) }
     list_words_with_a_newline { more: &[b"conv=a\nb"], stderr: "dd: invalid conversion: 'a\\nb'\nTry 'dd --help' for more information.\n", end: End::Exit(1) }
     list_words_that_are_not_text { more: &[b"iflag=\xff"], stderr: "dd: invalid input flag: '\\377'\nTry 'dd --help' for more information.\n", end: End::Exit(1) }
