@@ -37,7 +37,16 @@ fn bytes(length: usize) -> Vec<u8> {
 impl Scenario {
     fn new(operands: &'static str, length: usize) -> Scenario {
         let input = bytes(length);
-        Scenario { operands, inherited: false, expected: input.clone(), input, old: None, prefix: true, untouched: 0, gnu_misses: &[] }
+        Scenario {
+            operands,
+            inherited: false,
+            expected: input.clone(),
+            input,
+            old: None,
+            prefix: true,
+            untouched: 0,
+            gnu_misses: &[],
+        }
     }
 
     /// Runs dd under strace with these injections. What was seen, the output file, and the trace.
@@ -82,7 +91,11 @@ impl Scenario {
             End::TimedOut => return Some("hangs".into()),
             End::Signal(signal) => return Some(format!("dies of signal {signal}")),
             End::Exit(0) if output != Some(&self.expected[..]) => {
-                return Some(format!("exit 0 with {} bytes of output that are not the {} right ones", written.len(), self.expected.len()));
+                return Some(format!(
+                    "exit 0 with {} bytes of output that are not the {} right ones",
+                    written.len(),
+                    self.expected.len()
+                ));
             }
             End::Exit(0) => return None,
             End::Exit(1) => {}
@@ -104,19 +117,30 @@ impl Scenario {
         // Statistics are left out by GNU dd when a close fails; when they are there they are true.
         let copied = said.lines().rfind(|line| line.contains(" copied, "))?;
         let copied: usize = copied.split(' ').next()?.parse().ok()?;
-        (copied != written.len() && output != self.old.as_deref()).then(|| format!("says {copied} bytes, and {} are there", written.len()))
+        (copied != written.len() && output != self.old.as_deref())
+            .then(|| format!("says {copied} bytes, and {} are there", written.len()))
     }
 }
 
 /// The calls that a trace shows on the data files.
 fn calls(trace: &str) -> BTreeSet<String> {
     // `1234 read(0, ...`, or `1234 <... read resumed>`.
-    let name = |line: &str| line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('(')).map(|(name, _)| name.to_owned());
-    trace.lines().filter_map(name).filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')).collect()
+    let name = |line: &str| {
+        line.split_once(' ').and_then(|(_, call)| call.trim_start().split_once('(')).map(|(name, _)| name.to_owned())
+    };
+    trace
+        .lines()
+        .filter_map(name)
+        .filter(|name| name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_'))
+        .collect()
 }
 
 fn strace_works() -> bool {
-    Command::new("strace").args(["-o", "/dev/null", "true"]).stderr(Stdio::null()).status().is_ok_and(|status| status.success())
+    Command::new("strace")
+        .args(["-o", "/dev/null", "true"])
+        .stderr(Stdio::null())
+        .status()
+        .is_ok_and(|status| status.success())
 }
 
 fn every_fault(scenario: &Scenario) {
@@ -124,14 +148,24 @@ fn every_fault(scenario: &Scenario) {
         return support::skip("strace is not installed or may not trace");
     }
     let (outcome, output, trace) = scenario.run(None);
-    assert_eq!((outcome.end, output.as_deref()), (End::Exit(0), Some(&scenario.expected[..])), "without a fault: {}", support::one_line(&outcome.stderr));
+    assert_eq!(
+        (outcome.end, output.as_deref()),
+        (End::Exit(0), Some(&scenario.expected[..])),
+        "without a fault: {}",
+        support::one_line(&outcome.stderr)
+    );
     let mut broken = Vec::new();
     let mut faults = 0;
     let calls = calls(&trace);
-    assert!(calls.contains("read") || calls.contains("pread64") || calls.len() > 3, "the trace shows the copy: {calls:?}");
+    assert!(
+        calls.contains("read") || calls.contains("pread64") || calls.len() > 3,
+        "the trace shows the copy: {calls:?}"
+    );
     for call in &calls {
         // Once, and from then on. An interruption for ever would rightly be waited out for ever.
-        for (error, onwards) in [("EIO", ""), ("EIO", "+"), ("ENOSPC", ""), ("ENOSPC", "+"), ("EINTR", ""), ("EINVAL", "+")] {
+        for (error, onwards) in
+            [("EIO", ""), ("EIO", "+"), ("ENOSPC", ""), ("ENOSPC", "+"), ("EINTR", ""), ("EINVAL", "+")]
+        {
             for n in 1..1000 {
                 let injection = format!("{call}:error={error}:when={n}{onwards}");
                 let (outcome, output, trace) = scenario.run(Some(&injection));
@@ -151,7 +185,13 @@ fn every_fault(scenario: &Scenario) {
         }
     }
     println!("dd {}: {faults} faults in {calls:?}", scenario.operands);
-    assert!(broken.is_empty(), "dd {}: {} of {faults} faults break a promise\n{}", scenario.operands, broken.len(), broken.join("\n"));
+    assert!(
+        broken.is_empty(),
+        "dd {}: {} of {faults} faults break a promise\n{}",
+        scenario.operands,
+        broken.len(),
+        broken.join("\n")
+    );
     assert!(faults > calls.len(), "faults fired");
 }
 

@@ -224,7 +224,8 @@ const CONFLICTS: [(&str, &str); 8] = [
 ];
 
 fn words_of(random: &mut Random, from: &[(&'static str, u64)], scarcity: u64) -> Vec<&'static str> {
-    let mut words: Vec<_> = from.iter().filter(|(_, chance)| random.percent(chance / scarcity)).map(|(word, _)| *word).collect();
+    let mut words: Vec<_> =
+        from.iter().filter(|(_, chance)| random.percent(chance / scarcity)).map(|(word, _)| *word).collect();
     for index in (1..words.len()).rev() {
         words.swap(index, random.size(0, index));
     }
@@ -253,7 +254,9 @@ fn bytes_of(random: &mut Random, length: usize) -> Vec<u8> {
                 match random.within(0, 3) {
                     0 => bytes.extend(std::iter::repeat_n(b' ', run)),
                     1 => bytes.push(b'\n'),
-                    _ => bytes.extend((0..run).map(|_| *b"abcXYZ019 _".get(usize::try_from(random.next() % 11).unwrap()).unwrap())),
+                    _ => bytes.extend(
+                        (0..run).map(|_| *b"abcXYZ019 _".get(usize::try_from(random.next() % 11).unwrap()).unwrap()),
+                    ),
                 }
             }
             // Zeros between data.
@@ -279,12 +282,12 @@ fn number(random: &mut Random, number: u64, in_bytes: bool) -> String {
     let plain = number.to_string();
     let mut text = match random.within(0, 9) {
         0 => format!("{plain}c"),
-        1 if number % 2 == 0 => format!("{}w", number / 2),
-        2 if number % 3 == 0 => format!("3x{}", number / 3),
-        3 if number % 2 == 0 && number > 0 => format!("{}x2", number / 2),
+        1 if number.is_multiple_of(2) => format!("{}w", number / 2),
+        2 if number.is_multiple_of(3) => format!("3x{}", number / 3),
+        3 if number.is_multiple_of(2) && number > 0 => format!("{}x2", number / 2),
         4 => format!("+{plain}"),
         5 => format!("0{plain}"),
-        6 if number > 0 && number % 1024 == 0 => format!("{}k", number / 1024),
+        6 if number > 0 && number.is_multiple_of(1024) => format!("{}k", number / 1024),
         _ => plain.clone(),
     };
     if in_bytes {
@@ -432,7 +435,18 @@ impl Job {
         let output = (!wish.conv("excl") && random.percent(70) || random.percent(10)).then(|| old(random));
 
         if random.percent(2) {
-            wish.odd.push((*random.pick(&["bs=0", "count=-1", "skip=1xx1", "conv=nope", "foo=1", "seek=99999999999999999999", "ibs=1s"])).into());
+            wish.odd.push(
+                (*random.pick(&[
+                    "bs=0",
+                    "count=-1",
+                    "skip=1xx1",
+                    "conv=nope",
+                    "foo=1",
+                    "seek=99999999999999999999",
+                    "ibs=1s",
+                ]))
+                .into(),
+            );
         }
         let mut job = Job { wish, args: Vec::new(), stdin, stdout, input, output, output_size: None };
         job.args = job.written(random);
@@ -445,13 +459,19 @@ impl Job {
         let mut args: Vec<String> = Vec::new();
         for (name, value) in [("bs", wish.bs), ("ibs", wish.ibs), ("obs", wish.obs), ("cbs", wish.cbs)] {
             if let Some(value) = value {
-                args.push(format!("{name}={}", number(random, value, random.0 % 16 == 0)));
+                args.push(format!("{name}={}", number(random, value, random.0.is_multiple_of(16))));
             }
         }
         let skip = if wish.iseek { "iseek" } else { "skip" };
         let seek = if wish.oseek { "oseek" } else { "seek" };
-        let flags = [wish.iflag.contains(&"count_bytes"), wish.iflag.contains(&"skip_bytes"), wish.oflag.contains(&"seek_bytes")];
-        for ((name, position), flag) in [("count", wish.count), (skip, wish.skip), (seek, wish.seek)].into_iter().zip(flags) {
+        let flags = [
+            wish.iflag.contains(&"count_bytes"),
+            wish.iflag.contains(&"skip_bytes"),
+            wish.oflag.contains(&"seek_bytes"),
+        ];
+        for ((name, position), flag) in
+            [("count", wish.count), (skip, wish.skip), (seek, wish.seek)].into_iter().zip(flags)
+        {
             if let Some(position) = position {
                 let suffix = position.bytes && (!flag || random.percent(20));
                 args.push(format!("{name}={}", number(random, position.number, suffix)));
@@ -506,7 +526,8 @@ impl Job {
     }
 
     fn appends(&self) -> bool {
-        self.wish.oflag.contains(&"append") || self.wish.output.is_none() && matches!(self.stdout, Stdout::Append { .. })
+        self.wish.oflag.contains(&"append")
+            || self.wish.output.is_none() && matches!(self.stdout, Stdout::Append { .. })
     }
 
     fn command_line(&self) -> String {
@@ -514,7 +535,9 @@ impl Job {
             Stdin::Null => "/dev/null".to_owned(),
             Stdin::File { bytes, at } => format!("a file of {} bytes at {at}", bytes.len()),
             Stdin::Pipe(bytes) => format!("a pipe of {} bytes", bytes.len()),
-            Stdin::Packets(packets) => format!("packets of {:?} bytes", packets.iter().map(Vec::len).take(30).collect::<Vec<_>>()),
+            Stdin::Packets(packets) => {
+                format!("packets of {:?} bytes", packets.iter().map(Vec::len).take(30).collect::<Vec<_>>())
+            }
             Stdin::Directory => "a directory".to_owned(),
         };
         let stdout = match &self.stdout {
@@ -525,7 +548,11 @@ impl Job {
             Stdout::Null => "/dev/null".to_owned(),
         };
         let old = self.output.as_ref().map_or("none".to_owned(), |bytes| format!("{} bytes", bytes.len()));
-        format!("{}   # input {stdin}, output {stdout}, in {} bytes, out {old}", support::command_line(&self.args), self.input.len())
+        format!(
+            "{}   # input {stdin}, output {stdout}, in {} bytes, out {old}",
+            support::command_line(&self.args),
+            self.input.len()
+        )
     }
 }
 
@@ -564,7 +591,9 @@ impl Seen {
             .filter(|(_, one, other)| one != other)
             .map(|(what, one, other)| format!("  {what}\n    fdd {}\n    gnu {}", cut(&one), cut(&other)))
             .collect();
-        for (what, one, other) in [("stdout", Some(&self.stdout), Some(&gnu.stdout)), ("out", self.output.as_ref(), gnu.output.as_ref())] {
+        for (what, one, other) in
+            [("stdout", Some(&self.stdout), Some(&gnu.stdout)), ("out", self.output.as_ref(), gnu.output.as_ref())]
+        {
             if let (Some(one), Some(other)) = (one, other)
                 && one != other
             {
@@ -583,9 +612,15 @@ fn cut(text: &str) -> &str {
 
 fn shown(bytes: &[u8]) -> String {
     // A digest of the whole, so that what lies behind the cut counts too.
-    let sum = bytes.iter().fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
+    let sum = bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3));
     let cut = &bytes[..bytes.len().min(500)];
-    if cut.len() == bytes.len() { cut.escape_ascii().to_string() } else { format!("{}... {} bytes, {sum:x}", cut.escape_ascii(), bytes.len()) }
+    if cut.len() == bytes.len() {
+        cut.escape_ascii().to_string()
+    } else {
+        format!("{}... {} bytes, {sum:x}", cut.escape_ascii(), bytes.len())
+    }
 }
 
 /// A directory for each side, used again by each job of a thread.
@@ -640,7 +675,8 @@ impl Place {
         command.stdout(match &job.stdout {
             Stdout::Null => Stdio::null(),
             Stdout::Pipe | Stdout::PacketPipe => {
-                let (read, write) = if matches!(job.stdout, Stdout::PacketPipe) { support::packet_pipe() } else { support::pipe() };
+                let (read, write) =
+                    if matches!(job.stdout, Stdout::PacketPipe) { support::packet_pipe() } else { support::pipe() };
                 reader = Some(read);
                 Stdio::from(write)
             }
@@ -727,7 +763,10 @@ fn expected(place: &Place, gnu: &Dd, job: &Job) -> (Seen, Verdict) {
         return (seen, Verdict::LeftOut("the pad of ascii and sync comes out as spaces"));
     }
     let skip = wish.skip.map_or(0, |skip| skip.in_bytes(wish.input_block()));
-    if !job.input_is_seekable() && skip % wish.input_block() != 0 && seen.stderr.contains("warning: partial read") {
+    if !job.input_is_seekable()
+        && !skip.is_multiple_of(wish.input_block())
+        && seen.stderr.contains("warning: partial read")
+    {
         return (seen, Verdict::LeftOut("a byte skip of a pipe is no partial read"));
     }
     let past_end = "cannot skip to specified offset\n";
@@ -762,7 +801,9 @@ fn without_append_on_input(job: &Job, mut seen: Seen) -> (Seen, bool) {
 
 /// Whether dd ended before it came to copying.
 fn refused(seen: &Seen) -> bool {
-    ["failed to open", "setting flags", "cannot combine", "invalid ", "unrecognized"].iter().any(|text| seen.stderr.contains(text))
+    ["failed to open", "setting flags", "cannot combine", "invalid ", "unrecognized"]
+        .iter()
+        .any(|text| seen.stderr.contains(text))
 }
 
 /// The words whose meeting in one job is counted.
@@ -836,7 +877,9 @@ fn apart(one: &str, other: &str, profile: Profile) -> Option<&'static str> {
             return Some("a position is in blocks or in bytes");
         }
     }
-    for (word, number) in [("iflag=count_bytes", "count="), ("iflag=skip_bytes", "skip="), ("oflag=seek_bytes", "seek=")] {
+    for (word, number) in
+        [("iflag=count_bytes", "count="), ("iflag=skip_bytes", "skip="), ("oflag=seek_bytes", "seek=")]
+    {
         if both(&is(word), &is(number)) {
             return Some("the flag makes the number one of bytes");
         }
@@ -848,7 +891,9 @@ fn apart(one: &str, other: &str, profile: Profile) -> Option<&'static str> {
     {
         return Some("dd refuses the two together");
     }
-    for (implied, excluded) in [("conv=ebcdic", "conv=unblock"), ("conv=ibm", "conv=unblock"), ("conv=ascii", "conv=block")] {
+    for (implied, excluded) in
+        [("conv=ebcdic", "conv=unblock"), ("conv=ibm", "conv=unblock"), ("conv=ascii", "conv=block")]
+    {
         if both(&is(implied), &is(excluded)) {
             return Some("dd refuses the two with cbs=, and the generator drops one");
         }
@@ -887,7 +932,9 @@ fn apart(one: &str, other: &str, profile: Profile) -> Option<&'static str> {
     if both(&is("to packets"), &is("oflag=nonblock")) {
         return Some("a full pipe would be a matter of timing");
     }
-    if profile == Profile::Large && (one == "to packets" || other == "to packets" || both(&is("to pipe"), &is("oflag=nonblock"))) {
+    if profile == Profile::Large
+        && (one == "to packets" || other == "to packets" || both(&is("to pipe"), &is("oflag=nonblock")))
+    {
         return Some("a full pipe would be a matter of timing");
     }
     None
@@ -924,7 +971,10 @@ fn random_jobs_equal_gnu_dd() {
     let threads = number_from_environment("FDD_THREADS").unwrap_or(2);
     let most_failures = number_from_environment("FDD_FAILURES").unwrap_or(20);
     // A job that runs wild must not fill the memory that its files live in.
-    let most = rustix::process::Rlimit { current: Some(512 << 20), maximum: rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum };
+    let most = rustix::process::Rlimit {
+        current: Some(512 << 20),
+        maximum: rustix::process::getrlimit(rustix::process::Resource::Fsize).maximum,
+    };
     rustix::process::setrlimit(rustix::process::Resource::Fsize, most).unwrap();
 
     let root = support::scratch();
@@ -968,8 +1018,15 @@ fn random_jobs_equal_gnu_dd() {
                         }
                     }
                     if got != wanted {
-                        let again = format!("FDD_SEED={seed} FDD_FIRST={number} FDD_JOBS=1 FDD_PROFILE={}", if profile == Profile::Large { "large" } else { "small" });
-                        report.failures.push(format!("seed {seed} job {number}: {again}\n  {}\n{}", job.command_line(), got.differences(&wanted).join("\n")));
+                        let again = format!(
+                            "FDD_SEED={seed} FDD_FIRST={number} FDD_JOBS=1 FDD_PROFILE={}",
+                            if profile == Profile::Large { "large" } else { "small" }
+                        );
+                        report.failures.push(format!(
+                            "seed {seed} job {number}: {again}\n  {}\n{}",
+                            job.command_line(),
+                            got.differences(&wanted).join("\n")
+                        ));
                     }
                 }
             });
@@ -979,7 +1036,11 @@ fn random_jobs_equal_gnu_dd() {
     let report = report.into_inner().unwrap();
 
     let run = report.compared + report.rules.values().map(|(count, _)| count).sum::<u64>();
-    println!("seed {seed}, jobs {first} to {}: {run} run in {took:.1?}, {} a second", first + jobs, run * 1000 / (took.as_millis() as u64).max(1));
+    println!(
+        "seed {seed}, jobs {first} to {}: {run} run in {took:.1?}, {} a second",
+        first + jobs,
+        run * 1000 / u64::try_from(took.as_millis()).unwrap().max(1)
+    );
     println!("compared as they are: {}", report.compared);
     for (rule, (count, left_out)) in &report.rules {
         println!("{}: {count}  {rule}", if *left_out { "left out" } else { "expected otherwise" });
@@ -989,7 +1050,12 @@ fn random_jobs_equal_gnu_dd() {
     if !never.is_empty() {
         println!("{} pairs never met: {}", never.len(), never.join("; "));
     }
-    assert!(report.failures.is_empty(), "{} of {run} jobs differ:\n{}", report.failures.len(), report.failures.join("\n"));
+    assert!(
+        report.failures.is_empty(),
+        "{} of {run} jobs differ:\n{}",
+        report.failures.len(),
+        report.failures.join("\n")
+    );
     // Fewer jobs cannot bring every pair together.
     if jobs >= 20_000 {
         assert!(never.is_empty(), "a hole in the generator: pairs that never met: {}", never.join("; "));
@@ -1025,9 +1091,11 @@ fn print_meetings(report: &Report) {
         let mut met: Vec<_> = report
             .met
             .iter()
-            .filter_map(|((one, other), count)| {
-                if one == word { Some((count, other)) } else { (other == word).then_some((count, one)) }
-            })
+            .filter_map(
+                |((one, other), count)| {
+                    if one == word { Some((count, other)) } else { (other == word).then_some((count, one)) }
+                },
+            )
             .collect();
         met.sort();
         let rarest: Vec<_> = met.iter().take(3).map(|(count, other)| format!("{other} {count}")).collect();
@@ -1037,10 +1105,18 @@ fn print_meetings(report: &Report) {
 
 #[test]
 fn a_pair_that_cannot_meet_has_a_reason_both_ways() {
-    for (one, other) in [("bs", "conv=sync"), ("conv=ascii", "conv=swab"), ("from pipe", "to pipe"), ("iflag=direct", "oflag=nocache")] {
+    for (one, other) in
+        [("bs", "conv=sync"), ("conv=ascii", "conv=swab"), ("from pipe", "to pipe"), ("iflag=direct", "oflag=nocache")]
+    {
         assert_eq!(apart(one, other, Profile::Small), None);
     }
-    for (one, other) in [("from pipe", "from file"), ("conv=ascii", "conv=ibm"), ("if", "from pipe"), ("count=", "count=B"), ("iflag=direct", "iflag=nocache")] {
+    for (one, other) in [
+        ("from pipe", "from file"),
+        ("conv=ascii", "conv=ibm"),
+        ("if", "from pipe"),
+        ("count=", "count=B"),
+        ("iflag=direct", "iflag=nocache"),
+    ] {
         assert!(apart(one, other, Profile::Small).is_some(), "{one} {other}");
         assert_eq!(apart(one, other, Profile::Small), apart(other, one, Profile::Small));
     }

@@ -40,7 +40,9 @@ impl Running {
         let script = format!("{script}; exec dd \"$@\"");
         let running = Running::start(support::shell(support::dd_under_test(), &script, args, dir));
         let comm = format!("/proc/{}/comm", running.child.id());
-        support::until("the shell has become dd", || fs::read(&comm).is_ok_and(|name| name == b"dd\n" || name == b"fdd\n"));
+        support::until("the shell has become dd", || {
+            fs::read(&comm).is_ok_and(|name| name == b"dd\n" || name == b"fdd\n")
+        });
         running
     }
 
@@ -55,7 +57,13 @@ impl Running {
         command.stdin(Stdio::from(stdin_reader)).stdout(Stdio::from(stdout_writer)).stderr(Stdio::from(stderr_writer));
         let child = command.spawn().unwrap();
         drop(command);
-        Running { child, stdin: Some(stdin.into()), stdout: Some(stdout.into()), stderr: stderr.into(), said: Vec::new() }
+        Running {
+            child,
+            stdin: Some(stdin.into()),
+            stdout: Some(stdout.into()),
+            stderr: stderr.into(),
+            said: Vec::new(),
+        }
     }
 
     fn pid(&self) -> u32 {
@@ -70,7 +78,8 @@ impl Running {
     /// Waits until dd has its handlers and sleeps in a system call.
     fn until_it_waits(&self) {
         support::until("dd waits", || {
-            (support::catches(self.pid(), SIGUSR1) || support::catches(self.pid(), SIGINT)) && support::state_of(self.pid()) == 'S'
+            (support::catches(self.pid(), SIGUSR1) || support::catches(self.pid(), SIGINT))
+                && support::state_of(self.pid()) == 'S'
         });
     }
 
@@ -240,7 +249,10 @@ fn source(length: usize) -> Vec<u8> {
 
 /// Bytes said to be copied in each report, in order.
 fn copied(said: &str) -> Vec<u64> {
-    said.lines().filter(|line| line.contains(" copied, ")).map(|line| line.split(' ').next().unwrap().parse().unwrap()).collect()
+    said.lines()
+        .filter(|line| line.contains(" copied, "))
+        .map(|line| line.split(' ').next().unwrap().parse().unwrap())
+        .collect()
 }
 
 #[test]
@@ -264,7 +276,13 @@ fn each_usr1_of_a_storm_is_one_report_and_every_byte_arrives() {
         let (rest, said, end) = dd.finish();
         got.extend(rest);
         assert_eq!(end, End::Exit(0));
-        assert!(got == bytes, "{operands:?}: {} of {} bytes, equal up to {}", got.len(), bytes.len(), got.iter().zip(&bytes).take_while(|(a, b)| a == b).count());
+        assert!(
+            got == bytes,
+            "{operands:?}: {} of {} bytes, equal up to {}",
+            got.len(),
+            bytes.len(),
+            got.iter().zip(&bytes).take_while(|(a, b)| a == b).count()
+        );
         let copied = copied(&said);
         assert_eq!(copied.len(), SIGNALS + 1);
         assert!(copied.is_sorted() && copied.last() == Some(&(1 << 20)), "{copied:?}");
@@ -317,7 +335,11 @@ fn usr1_never_cuts_a_read_of_dev_zero_into_a_partial_record() {
         dd.finish()
     });
     assert_eq!(end, End::Exit(0));
-    assert!(normal(&said).ends_with(&expanded("{12+0 12+0 805306368 (805 MB, 768 MiB)}")), "{}", &said[said.len().saturating_sub(300)..]);
+    assert!(
+        normal(&said).ends_with(&expanded("{12+0 12+0 805306368 (805 MB, 768 MiB)}")),
+        "{}",
+        &said[said.len().saturating_sub(300)..]
+    );
     assert!(!said.contains("+1 records in"), "a partial record");
 }
 
@@ -359,7 +381,11 @@ fn signals_that_end_are_left_ignored_if_they_were() {
         dd.send(signal);
         dd.write(b"def");
         let (stdout, said, end) = dd.finish();
-        assert_eq!((stdout.as_slice(), normal(&said), end), (&b"def"[..], expanded("{2+0 2+0 6}"), End::Exit(0)), "{name}");
+        assert_eq!(
+            (stdout.as_slice(), normal(&said), end),
+            (&b"def"[..], expanded("{2+0 2+0 6}"), End::Exit(0)),
+            "{name}"
+        );
     }
 }
 
@@ -460,7 +486,11 @@ fn assert_progress_then_summary(said: &str, bytes: u64) {
     }
     let seconds: Vec<_> = progress(said).iter().map(|(_, seconds)| *seconds).collect();
     assert_eq!(seconds.first(), Some(&1), "the first line comes after one second: {said:?}");
-    let units = if bytes < 1000 { String::new() } else { summary.split_once(" bytes").unwrap().1.split_once(" copied").unwrap().0.to_owned() };
+    let units = if bytes < 1000 {
+        String::new()
+    } else {
+        summary.split_once(" bytes").unwrap().1.split_once(" copied").unwrap().0.to_owned()
+    };
     assert_eq!(normal(summary), expanded(&format!("{{{bytes}+0 {bytes}+0 {bytes}{units}}}")));
 }
 
@@ -481,7 +511,12 @@ fn progress_goes_to_a_terminal_in_the_same_form() {
     grantpt(&master).unwrap();
     unlockpt(&master).unwrap();
     let name = ptsname(&master, Vec::new()).unwrap();
-    let slave = rustix::fs::open(&name, rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC, rustix::fs::Mode::empty()).unwrap();
+    let slave = rustix::fs::open(
+        &name,
+        rustix::fs::OFlags::RDWR | rustix::fs::OFlags::NOCTTY | rustix::fs::OFlags::CLOEXEC,
+        rustix::fs::Mode::empty(),
+    )
+    .unwrap();
     // The bytes as dd writes them: no carriage return before a newline.
     let mut attributes = rustix::termios::tcgetattr(&slave).unwrap();
     attributes.make_raw();
@@ -512,6 +547,28 @@ fn a_report_after_a_progress_line_starts_on_a_line_of_its_own() {
     assert!(line.starts_with('\r') && !line.contains('\n'), "{said:?}");
     let (_, _, end) = dd.finish();
     assert_eq!(end, End::Exit(0));
+}
+
+#[test]
+fn the_line_before_a_sync_is_one_line_with_its_newline() {
+    let dir = support::scratch();
+    let mut dd = Running::dd(&["bs=1", "status=progress", "conv=fsync", "of=out"], dir.path());
+    let deadline = Instant::now() + LIMIT;
+    while progress(&String::from_utf8_lossy(&dd.said)).is_empty() {
+        assert!(Instant::now() < deadline, "no progress line");
+        dd.write(b"x");
+        if support::readable(&dd.stderr, Duration::from_millis(2)) {
+            dd.hear();
+        }
+    }
+    // More bytes than the line shows.
+    dd.write(b"xyz");
+    let (_, said, end) = dd.finish();
+    assert_eq!(end, End::Exit(0));
+    let glued = said.split(['\r', '\n']).any(|line| line.matches(" copied, ").count() > 1);
+    let blank = said.contains("\n\n");
+    // GNU dd glues the line to the one before and adds a blank line.
+    assert_eq!((glued, blank), (is_gnu(), is_gnu()), "{said:?}");
 }
 
 #[test]

@@ -242,9 +242,7 @@ pub(crate) fn collect(mut child: Child, stdout: Option<OwnedFd>, stderr: Option<
             in_time &= out.stderr.len() < 16 << 20 && out.stdout.len() < 256 << 20;
         }
     }
-    if in_time
-        && let Some(status) = wait(&mut child, limit.saturating_sub(started.elapsed()))
-    {
+    if in_time && let Some(status) = wait(&mut child, limit.saturating_sub(started.elapsed())) {
         out.end = status.into();
         return out;
     }

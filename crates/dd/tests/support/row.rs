@@ -145,7 +145,11 @@ pub(crate) fn check(row: &Row) {
 
 fn line_of(row: &Row) -> String {
     let args = args_of(row);
-    if row.shell.is_empty() { super::command_line(&args) } else { format!("sh -c '{}'   # {}", row.shell, super::command_line(&args)) }
+    if row.shell.is_empty() {
+        super::command_line(&args)
+    } else {
+        format!("sh -c '{}'   # {}", row.shell, super::command_line(&args))
+    }
 }
 
 fn args_of(row: &Row) -> Vec<&'static OsStr> {
@@ -197,13 +201,18 @@ fn mismatches(row: &Row) -> Vec<String> {
         }
         Out::Append(bytes) => Stdio::from(super::file_at(&stdout_path, bytes, 0, true)),
     });
-    let limit = if dd.gnu.is_some() && matches!(row.gnu, Gnu::Differs(_)) { Duration::from_secs(2) } else { super::LIMIT };
+    let limit =
+        if dd.gnu.is_some() && matches!(row.gnu, Gnu::Differs(_)) { Duration::from_secs(2) } else { super::LIMIT };
     let got = super::finish(command, reader, limit);
 
     let mut wrong = Vec::new();
     let mut compare = |what: &str, expected: &[u8], got: &[u8]| {
         if expected != got {
-            wrong.push(format!("  {what}\n    expected {}\n    got      {}", super::one_line(expected), super::one_line(got)));
+            wrong.push(format!(
+                "  {what}\n    expected {}\n    got      {}",
+                super::one_line(expected),
+                super::one_line(got)
+            ));
         }
     };
     let output = if matches!(row.stdout, Out::File(..) | Out::Append(_)) {
@@ -227,9 +236,10 @@ fn mismatches(row: &Row) -> Vec<String> {
     if let Some(expected) = row.writes {
         compare("sizes of writes", format!("{expected:?}").as_bytes(), format!("{:?}", got.packets).as_bytes());
     }
-    for (what, expected, file) in
-        [("offset left on input", row.stdin_left_at, &kept_in), ("offset left on output", row.stdout_left_at, &kept_out)]
-    {
+    for (what, expected, file) in [
+        ("offset left on input", row.stdin_left_at, &kept_in),
+        ("offset left on output", row.stdout_left_at, &kept_out),
+    ] {
         if let Some(expected) = expected {
             let left = super::offset_of(file.as_ref().expect("the row gives a file"));
             compare(what, expected.to_string().as_bytes(), left.to_string().as_bytes());

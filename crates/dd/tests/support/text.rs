@@ -6,7 +6,9 @@
 pub(crate) fn normalised(stderr: &[u8]) -> String {
     let text = match std::str::from_utf8(stderr) {
         Ok(text) => text.to_owned(),
-        Err(_) => stderr.iter().map(|&b| if b < 0x80 { char::from(b).to_string() } else { format!("\\x{b:02x}") }).collect(),
+        Err(_) => {
+            stderr.iter().map(|&b| if b < 0x80 { char::from(b).to_string() } else { format!("\\x{b:02x}") }).collect()
+        }
     };
     text.split_inclusive('\n').map(normal_line).collect()
 }
@@ -41,7 +43,10 @@ pub(crate) fn general(text: &str) -> bool {
     let Ok(value) = text.parse::<f64>() else { return false };
     let exponent_fits = match exponent {
         Some(exponent) => {
-            exponent.len() >= 3 && exponent.starts_with(['+', '-']) && !(1e-4..1e6).contains(&value) && !mantissa.starts_with('0')
+            exponent.len() >= 3
+                && exponent.starts_with(['+', '-'])
+                && !(1e-4..1e6).contains(&value)
+                && !mantissa.starts_with('0')
         }
         None => value == 0.0 || (1e-4..1e6).contains(&value),
     };
@@ -112,7 +117,9 @@ fn general_numbers_have_six_digits_and_no_idle_zeros() {
 #[test]
 fn a_rate_that_is_not_bytes_by_time_is_not_passed_over() {
     assert_eq!(normalised(b"1000 bytes (1.0 kB) copied, 0.5 s, 2.0 kB/s\n"), "1000 bytes (1.0 kB) copied, T s, R\n");
-    for wrong in ["3 bytes copied, 0.5 s, 2.0 kB/s\n", "3 bytes copied, 0.50 s, 0.0 kB/s\n", "3 bytes copied, 1 s, 3.00 B/s\n"] {
+    for wrong in
+        ["3 bytes copied, 0.5 s, 2.0 kB/s\n", "3 bytes copied, 0.50 s, 0.0 kB/s\n", "3 bytes copied, 1 s, 3.00 B/s\n"]
+    {
         assert_eq!(normalised(wrong.as_bytes()), wrong);
     }
 }
