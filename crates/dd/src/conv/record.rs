@@ -1,7 +1,7 @@
 //! `conv=block` and `conv=unblock`: lines to records of `cbs` bytes and back.
 
 use fdd_sys::simd::Backend;
-use memchr::memchr;
+use memchr::{memchr, memchr_iter};
 
 use super::Form;
 
@@ -14,7 +14,7 @@ pub(super) enum Records {
 impl Records {
     pub(super) fn new(form: Form, newline: u8, space: u8, backend: Backend) -> Records {
         match form {
-            Form::Block { cbs } => Records::Block(Block { cbs, newline, space, column: 0, over: false }),
+            Form::Block { cbs } => Records::Block(Block::new(cbs, newline, space)),
             Form::Unblock { cbs } => Records::Unblock(Unblock { cbs, newline, space, backend, column: 0, pending: 0 }),
         }
     }
@@ -44,12 +44,33 @@ pub(super) struct Block {
     column: usize,
     /// The current line was longer than `cbs` and is counted.
     over: bool,
+    /// Short records are joined here before they are handed on; empty where records are long. Holds nothing between calls.
+    joined: Box<[u8]>,
 }
 
+/// Up to this length, joining records costs less than handing on each line and each pad.
+const SHORT_RECORD: usize = 512;
+/// Enough records that handing them on is paid for, few enough to stay in the first cache.
+const JOINED: usize = 8 << 10;
+
 impl Block {
+    fn new(cbs: usize, newline: u8, space: u8) -> Block {
+        let joined = if cbs <= SHORT_RECORD { vec![0; JOINED].into_boxed_slice() } else { Box::default() };
+        Block { cbs, newline, space, column: 0, over: false, joined }
+    }
+
     fn feed<E>(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
         let mut truncated = 0;
         while !bytes.is_empty() {
+            if self.column == 0 && !self.over {
+                let lines = self.join(bytes);
+                if lines.records > 0 {
+                    put(&self.joined[..lines.records * self.cbs])?;
+                    truncated += lines.truncated;
+                    bytes = &bytes[lines.taken..];
+                    continue;
+                }
+            }
             let newline = memchr(self.newline, bytes);
             let line = &bytes[..newline.unwrap_or(bytes.len())];
             let kept = line.len().min(self.cbs - self.column);
@@ -68,6 +89,31 @@ impl Block {
         Ok(truncated)
     }
 
+    /// Makes records of whole lines from the start of `bytes` on, as many as fit into `joined`. It leaves lines over that
+    /// the plain way has to take: those near the end of `bytes`, and all of them where records are long.
+    fn join(&mut self, bytes: &[u8]) -> Joined {
+        let mut lines = Joined { records: 0, taken: 0, truncated: 0 };
+        let mut record = 0;
+        for newline in memchr_iter(self.newline, bytes) {
+            let line = newline - lines.taken;
+            let kept = line.min(self.cbs);
+            let (Some(room), Some(text)) = (
+                self.joined.get_mut(record..record + self.cbs + 2 * STEP),
+                bytes.get(lines.taken..lines.taken + kept + STEP),
+            ) else {
+                break;
+            };
+            // Whole steps, which run over the end of the line and of the record: what comes next is written over that.
+            copy_steps(room, text, kept);
+            fill_steps(&mut room[kept..], self.space, self.cbs - kept);
+            record += self.cbs;
+            lines.records += 1;
+            lines.taken = newline + 1;
+            lines.truncated += u64::from(line > self.cbs);
+        }
+        lines
+    }
+
     /// A last line without its newline is a record, if it has any byte.
     fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
         if self.column > 0 { self.end_record(put) } else { Ok(()) }
@@ -78,6 +124,32 @@ impl Block {
         self.column = 0;
         self.over = false;
         Ok(())
+    }
+}
+
+/// What `Block::join` did.
+struct Joined {
+    records: usize,
+    /// Bytes of the input that they were made of.
+    taken: usize,
+    truncated: u64,
+}
+
+/// A length that the compiler knows is copied by a few instructions, one that it does not know by a call.
+const STEP: usize = 64;
+
+/// Copies `length` bytes and up to a step more; both slices have them.
+fn copy_steps(to: &mut [u8], from: &[u8], length: usize) {
+    let steps = to.as_chunks_mut::<STEP>().0.iter_mut().zip(from.as_chunks::<STEP>().0);
+    for (to, from) in steps.take(length.div_ceil(STEP)) {
+        *to = *from;
+    }
+}
+
+/// Fills `length` bytes and up to a step more.
+fn fill_steps(to: &mut [u8], byte: u8, length: usize) {
+    for to in to.as_chunks_mut::<STEP>().0.iter_mut().take(length.div_ceil(STEP)) {
+        *to = [byte; STEP];
     }
 }
 
