@@ -15,6 +15,7 @@ use fdd_sys::simd::Backend;
 
 use record::Records;
 use swab::Swab;
+use table::Translation;
 
 /// Which character set table is applied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -111,8 +112,7 @@ impl Recipe {
 /// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use.
 #[derive(Clone, Debug)]
 pub struct Converter {
-    backend: Backend,
-    table: Option<Box<[u8; 256]>>,
+    translation: Option<Translation>,
     swab: Option<Swab>,
     records: Option<Records>,
 }
@@ -125,8 +125,7 @@ impl Converter {
     /// For tests and benchmarks, which compare the backends.
     pub fn with_backend(recipe: &Recipe, backend: Backend) -> Converter {
         Converter {
-            backend,
-            table: recipe.table.clone(),
+            translation: recipe.table.as_deref().map(|table| Translation::new(table, backend)),
             swab: recipe.swab.then(|| Swab::new(backend)),
             records: recipe.form.map(|form| Records::new(form, recipe.newline, recipe.space, backend)),
         }
@@ -138,8 +137,8 @@ impl Converter {
     /// # Errors
     /// What `put` returns.
     pub fn feed<E>(&mut self, block: &mut [u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
-        if let Some(table) = &self.table {
-            self.backend.translate(table, block);
+        if let Some(translation) = &self.translation {
+            translation.apply(block);
         }
         let Some(swab) = &mut self.swab else {
             return pass(&mut self.records, block, put);

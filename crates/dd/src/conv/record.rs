@@ -98,14 +98,15 @@ impl Block {
             let line = newline - lines.taken;
             let kept = line.min(self.cbs);
             let (Some(room), Some(text)) = (
-                self.joined.get_mut(record..record + self.cbs + 2 * STEP),
-                bytes.get(lines.taken..lines.taken + kept + STEP),
+                self.joined.get_mut(record..record + 2 * self.cbs + 2 * STEP),
+                bytes.get(lines.taken..lines.taken + self.cbs + STEP),
             ) else {
                 break;
             };
-            // Whole steps, which run over the end of the line and of the record: what comes next is written over that.
-            copy_steps(room, text, kept);
-            fill_steps(&mut room[kept..], self.space, self.cbs - kept);
+            // As many bytes for each line, whatever its length, so that there is no branch to predict. What runs over the
+            // end of the line is overwritten by the pad, and what runs over the end of the record by the next one.
+            copy_steps(room, text, self.cbs);
+            fill_steps(&mut room[kept..], self.space, self.cbs);
             record += self.cbs;
             lines.records += 1;
             lines.taken = newline + 1;

@@ -1,5 +1,7 @@
 //! Tables of 256 bytes: the character sets, case and parity, and how they are composed into one.
 
+use fdd_sys::simd::Backend;
+
 use super::{Case, Charset, Parity};
 
 /// The table of a recipe. Case and parity speak of ASCII, so they stand after a table to ASCII and before one from it.
@@ -41,6 +43,29 @@ fn with_parity(byte: u8, parity: Option<Parity>) -> u8 {
         Some(Parity::Set) => true,
     };
     if bit { byte | 0x80 } else { byte }
+}
+
+/// A table as it is applied.
+#[derive(Clone, Debug)]
+pub(super) enum Translation {
+    /// Case alone is a comparison and an addition, which any vector unit does faster than a look-up.
+    Case(Case),
+    Table(Box<[u8; 256]>, Backend),
+}
+
+impl Translation {
+    pub(super) fn new(table: &[u8; 256], backend: Backend) -> Translation {
+        let case = [Case::Lower, Case::Upper].into_iter().find(|case| *table == compose(None, Some(*case), None));
+        case.map_or_else(|| Translation::Table(Box::new(*table), backend), Translation::Case)
+    }
+
+    pub(super) fn apply(&self, block: &mut [u8]) {
+        match self {
+            Translation::Case(Case::Lower) => block.make_ascii_lowercase(),
+            Translation::Case(Case::Upper) => block.make_ascii_uppercase(),
+            Translation::Table(table, backend) => backend.translate(table, block),
+        }
+    }
 }
 
 impl Charset {
