@@ -438,7 +438,10 @@ mod neon {
         groups.iter().all(zero_group) && portable::is_zero(rest)
     }
 
-    pub(super) use portable::trimmed_len;
+    #[target_feature(enable = "neon")]
+    pub(super) fn trimmed_len(byte: u8, buf: &[u8]) -> usize {
+        portable::trimmed_len(byte, buf)
+    }
 }
 
 #[cfg(test)]
@@ -461,10 +464,11 @@ mod tests {
         }
     }
 
-    /// Every length up to some vectors and their rests, at places that are aligned to nothing.
+    /// Every length up to some vectors and their rests, at places that are aligned to nothing; fewer where Miri interprets.
     fn spans() -> impl Iterator<Item = std::ops::Range<usize>> {
-        let longest = if cfg!(miri) { 150 } else { 700 };
-        (0..=longest).flat_map(|length| [1, 7, 16].map(|start| start..start + length))
+        let lengths: Vec<usize> =
+            if cfg!(miri) { vec![0, 1, 2, 8, 15, 16, 17, 63, 64, 65, 130] } else { (0..=700).collect() };
+        lengths.into_iter().flat_map(|length| [1, 7, 16].map(|start| start..start + length))
     }
 
     /// Bytes of every value without a period that a vector could hide.

@@ -131,7 +131,7 @@ fn input() -> impl Strategy<Value = Vec<u8>> {
         prop_oneof![3 => select(&b" \n\x40\x25\xa0\x8a"[..]), 2 => select(&b"aZ[\x81\xe9"[..]), 1 => any::<u8>()];
     let run = (byte, prop_oneof![6 => 1..4_usize, 2 => 4..100_usize, 1 => 100..400_usize]);
     let bytes = |runs: Vec<(u8, usize)>| runs.into_iter().flat_map(|(byte, length)| vec![byte; length]).collect();
-    vec(run, 0..60).prop_map(bytes)
+    vec(run, 0..if cfg!(miri) { 8 } else { 60 }).prop_map(bytes)
 }
 
 fn lengths() -> impl Strategy<Value = Vec<usize>> {
@@ -141,7 +141,7 @@ fn lengths() -> impl Strategy<Value = Vec<usize>> {
 fn few_under_miri() -> ProptestConfig {
     let mut config = ProptestConfig { failure_persistence: None, ..ProptestConfig::default() };
     if cfg!(miri) {
-        config.cases = 12;
+        config.cases = 4;
     }
     config
 }
