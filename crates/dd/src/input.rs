@@ -263,9 +263,9 @@ impl Source {
         self.read_once(buf, pause)
     }
 
-    /// Whether a read would not wait now.
-    pub(crate) fn has_more(&self) -> bool {
-        self.kernel.is_readable(self.fd.as_fd())
+    /// Bytes that a pipe holds now.
+    pub(crate) fn available(&self) -> u64 {
+        self.kernel.available(self.fd.as_fd()).unwrap_or(0)
     }
 
     #[inline]

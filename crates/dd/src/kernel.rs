@@ -30,8 +30,8 @@ pub trait Kernel: Send + Sync {
     fn zero_out(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()>;
     /// Waits until `fd` can be read or written.
     fn wait(&self, fd: BorrowedFd<'_>, direction: Direction) -> Result<()>;
-    /// Whether a read of `fd` would not wait.
-    fn is_readable(&self, fd: BorrowedFd<'_>) -> bool;
+    /// FIONREAD: bytes that a pipe holds.
+    fn available(&self, fd: BorrowedFd<'_>) -> Result<u64>;
     fn close(&self, fd: OwnedFd) -> Result<()>;
 }
 
@@ -118,10 +118,8 @@ impl Kernel for Os {
         poll(&mut [PollFd::from_borrowed_fd(fd, wanted)], None).map(drop)
     }
 
-    fn is_readable(&self, fd: BorrowedFd<'_>) -> bool {
-        use rustix::event::{PollFd, PollFlags, Timespec, poll};
-        let now = Timespec { tv_sec: 0, tv_nsec: 0 };
-        poll(&mut [PollFd::from_borrowed_fd(fd, PollFlags::IN)], Some(&now)).is_ok_and(|ready| ready > 0)
+    fn available(&self, fd: BorrowedFd<'_>) -> Result<u64> {
+        rustix::io::ioctl_fionread(fd)
     }
 
     fn close(&self, fd: OwnedFd) -> Result<()> {

@@ -55,7 +55,6 @@ pub enum Exit {
 
 /// The whole program, given its arguments (the first is its name).
 pub fn run(args: &[OsString]) -> Exit {
-    start::restore_inherited();
     let posixly_correct = std::env::var_os("POSIXLY_CORRECT").is_some();
     catch_signals(posixly_correct);
     let locale = locale::from_environment();
@@ -154,7 +153,11 @@ pub fn transfer(
         Err(Trouble::Stopped) => verdict = Verdict::Failed,
         Err(Trouble::Failed(error)) => {
             monitor.error(&error);
-            let _ = sync(false, &mut sink, monitor);
+            // GNU: where that fails too, nothing more is told.
+            if sync(false, &mut sink, monitor) == Verdict::Failed {
+                monitor.stop_clock();
+                return Verdict::Failed;
+            }
             return close(source, sink, Verdict::Failed, monitor);
         }
     }
@@ -209,13 +212,18 @@ fn copy_all(
             ending.name_all(monitor);
             if ending.failed { Verdict::Failed } else { Verdict::Right }
         }
-        Err(Halt::Stopped) => return Verdict::Failed,
+        Err(Halt::Stopped) => {
+            monitor.tally.take_back(sink.take_unsettled(), plan.output.obs);
+            return Verdict::Failed;
+        }
         Err(Halt::Failed(error)) => {
             monitor.error(&error);
             Verdict::Failed
         }
     };
-    match sink.finish(monitor) {
+    let finished = sink.finish(monitor);
+    monitor.tally.take_back(sink.take_unsettled(), plan.output.obs);
+    match finished {
         Ok(()) => verdict,
         Err(Cut::Stopped) => Verdict::Failed,
         Err(Cut::Os(errno)) => {

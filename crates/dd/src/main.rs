@@ -1,18 +1,20 @@
 //! argv in, exit code out.
+#![no_main]
+#![allow(unsafe_code)] // The entry point's name is one that the C library looks for; see `fdd_sys::start`.
 
 use std::ffi::OsString;
-use std::process::ExitCode;
 
-fn main() -> ExitCode {
-    let args: Vec<OsString> = std::env::args_os().collect();
-    // A defect of ours must not look like a copy that went well.
-    let Ok(exit) = std::panic::catch_unwind(|| fdd::run(&args)) else { return ExitCode::FAILURE };
-    match exit {
-        fdd::Exit::Success => ExitCode::SUCCESS,
-        fdd::Exit::Failure => ExitCode::FAILURE,
-        fdd::Exit::Signal(signal) => {
+use fdd::Exit;
+
+fdd_sys::main!(dd);
+
+fn dd(args: Vec<OsString>) -> u8 {
+    match fdd::run(&args) {
+        Exit::Success => 0,
+        Exit::Failure => 1,
+        Exit::Signal(signal) => {
             fdd_sys::signal::die_by(signal);
-            ExitCode::FAILURE
+            1
         }
     }
 }

@@ -44,6 +44,8 @@ pub struct Sink {
     advice: Advice,
     /// Zeros that were stepped over and are not in the file yet: one seek does for all of them.
     hole: u64,
+    /// Of the last run of zeros, what could not be put into the file.
+    unsettled: u64,
     /// The file was made by us, so its name has to become durable too.
     created: bool,
     /// Bytes that are in the file already and will be handed over once more.
@@ -95,6 +97,7 @@ impl Sink {
             position,
             advice: Advice::new(plan.cache, Side::Writing, position),
             hole: 0,
+            unsettled: 0,
             created,
             again: 0,
             notices: Vec::new(),
@@ -315,6 +318,11 @@ impl Sink {
         (known + written, outcome)
     }
 
+    /// Zeros that were counted and are not in the file, because nothing could put them there.
+    pub(crate) fn take_unsettled(&mut self) -> u64 {
+        std::mem::take(&mut self.unsettled) + std::mem::take(&mut self.hole)
+    }
+
     /// The only loop over short writes.
     #[inline]
     fn write_all<P: Pause + ?Sized>(&mut self, block: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
@@ -364,6 +372,15 @@ impl Sink {
     fn settle_hole<P: Pause + ?Sized>(&mut self, end: bool, pause: &mut P) -> Result<(), Cut> {
         let len = std::mem::take(&mut self.hole);
         let Some(from) = self.position.filter(|_| len > 0) else { return Ok(()) };
+        self.unsettled = len;
+        let settled = self.settle_range(from, len, end, pause);
+        if settled.is_ok() {
+            self.unsettled = 0;
+        }
+        settled
+    }
+
+    fn settle_range<P: Pause + ?Sized>(&mut self, from: u64, len: u64, end: bool, pause: &mut P) -> Result<(), Cut> {
         let cleared = match (self.facts.kind, self.holes) {
             (Kind::Block, _) => self.kernel.zero_out(self.fd.as_fd(), from, len).is_ok(),
             (Kind::Regular, Holes::Punch) => self.punch(from, len),
@@ -416,7 +433,9 @@ impl Sink {
         }
         while len > 0 {
             let piece = usize::try_from(len).unwrap_or(ZEROS.len()).min(ZEROS.len());
-            self.write_all(&ZEROS[..piece], pause).1?;
+            let (written, outcome) = self.write_all(&ZEROS[..piece], pause);
+            self.unsettled = self.unsettled.saturating_sub(widen(written));
+            outcome?;
             len -= widen(piece);
         }
         Ok(())

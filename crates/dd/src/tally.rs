@@ -44,6 +44,14 @@ impl Tally {
         self.bytes += crate::units::widen(len);
     }
 
+    /// The last `bytes` counted did not get to the file after all: zeros that could be neither stepped over nor written.
+    pub fn take_back(&mut self, bytes: u64, block: usize) {
+        let blocks = bytes.div_ceil(crate::units::widen(block));
+        self.bytes -= bytes;
+        self.written.full = self.written.full.saturating_sub(blocks);
+        self.sparse = self.sparse.saturating_sub(blocks);
+    }
+
     /// A block of which only `len` bytes got out before an error.
     pub fn broken(&mut self, len: usize) {
         if len > 0 {

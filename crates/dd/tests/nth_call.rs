@@ -107,8 +107,9 @@ impl Kernel for Faulty {
         // Only an invented EAGAIN leads here on files, which are always ready.
         Os.wait(fd, direction)
     }
-    fn is_readable(&self, fd: BorrowedFd<'_>) -> bool {
-        Os.is_readable(fd)
+    fn available(&self, fd: BorrowedFd<'_>) -> Result<u64> {
+        self.gate()?;
+        Os.available(fd)
     }
     fn close(&self, fd: OwnedFd) -> Result<()> {
         let turned_away = self.gate();

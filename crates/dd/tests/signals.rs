@@ -260,7 +260,7 @@ fn each_usr1_of_a_storm_is_one_report_and_every_byte_arrives() {
     const SIGNALS: usize = 150;
     for operands in [&["bs=64k"][..], &["ibs=1000", "obs=7000"], &["bs=100000", "iflag=fullblock"]] {
         let dir = support::scratch();
-        let bytes = source(1 << 20);
+        let bytes = source(4 << 20);
         fs::write(dir.path().join("in"), &bytes).unwrap();
         let mut args = vec!["if=in"];
         args.extend_from_slice(operands);
@@ -285,7 +285,7 @@ fn each_usr1_of_a_storm_is_one_report_and_every_byte_arrives() {
         );
         let copied = copied(&said);
         assert_eq!(copied.len(), SIGNALS + 1);
-        assert!(copied.is_sorted() && copied.last() == Some(&(1 << 20)), "{copied:?}");
+        assert!(copied.is_sorted() && copied.last() == Some(&(4 << 20)), "{copied:?}");
     }
 }
 
@@ -647,7 +647,7 @@ fn a_stuck_standard_error_drops_the_progress_line_and_not_the_copy() {
 #[test]
 fn stop_and_continue_lose_nothing() {
     let dir = support::scratch();
-    let bytes = source(1 << 20);
+    let bytes = source(4 << 20);
     fs::write(dir.path().join("in"), &bytes).unwrap();
     let mut dd = Running::dd(&["if=in", "bs=10000"], dir.path());
     let mut got = Vec::new();
@@ -660,5 +660,5 @@ fn stop_and_continue_lose_nothing() {
     let (rest, said, end) = dd.finish();
     got.extend(rest);
     assert!(got == bytes);
-    assert_eq!((normal(&said), end), (expanded("{104+1 104+1 1048576 (1.0 MB, 1.0 MiB)}"), End::Exit(0)));
+    assert_eq!((normal(&said), end), (expanded("{419+1 419+1 4194304 (4.2 MB, 4.0 MiB)}"), End::Exit(0)));
 }

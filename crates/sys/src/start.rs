@@ -1,53 +1,70 @@
-//! What the process inherited, noted before Rust's runtime changes it.
+//! Entering the program before Rust's runtime has changed what the process inherited, and leaving it.
 //!
-//! The runtime opens /dev/null on closed descriptors 0 to 2 and ignores SIGPIPE. Both hide what the caller did: a dd with a
-//! closed standard output must fail, and one whose reader leaves dies of SIGPIPE unless the parent ignored it.
+//! The runtime opens /dev/null on closed descriptors 0 to 2, ignores SIGPIPE, and ends by SIGABRT where it cannot ask about
+//! the three. All that hides what the caller did: a dd with a closed standard output must fail, and one whose reader leaves
+//! dies of SIGPIPE unless the parent ignored it. So the C library calls us, not the runtime; nothing that we use needs it.
 
+use std::ffi::{CStr, OsString, c_char, c_int};
 use std::os::fd::{FromRawFd, OwnedFd, RawFd};
+use std::os::unix::ffi::OsStringExt;
+use std::panic::UnwindSafe;
 use std::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
-/// Bit n: descriptor n was closed. Bit 7: SIGPIPE was ignored.
-static NOTED: AtomicU8 = AtomicU8::new(0);
-const SIGPIPE_IGNORED: u8 = 1 << 7;
+/// Bit n: descriptor n was closed.
+static CLOSED: AtomicU8 = AtomicU8::new(0);
 
-extern "C" fn note() {
-    let mut noted = 0;
+/// Makes `program`, a `fn(Vec<OsString>) -> u8`, the entry of a binary that says `#![no_main]`.
+#[macro_export]
+macro_rules! main {
+    ($program:path) => {
+        // SAFETY: the one symbol of this name; the C library calls it once with what `enter` asks for.
+        #[unsafe(no_mangle)]
+        pub extern "C" fn main(argc: ::std::ffi::c_int, argv: *const *const ::std::ffi::c_char) -> ::std::ffi::c_int {
+            // SAFETY: as the C library passes them: `argc` valid strings.
+            unsafe { $crate::start::enter(argc, argv, $program) }
+        }
+    };
+}
+
+/// Notes what was inherited, then runs `program` with the arguments; its result is the exit status, and that of a panic, which
+/// has been printed, is 1: a defect must not look like work that went well.
+///
+/// # Safety
+/// `argv` points at `argc` pointers to C strings. To be called once, by the C library.
+#[doc(hidden)]
+pub unsafe fn enter(
+    argc: c_int,
+    argv: *const *const c_char,
+    program: impl FnOnce(Vec<OsString>) -> u8 + UnwindSafe,
+) -> c_int {
+    take_closed();
+    let count = usize::try_from(argc).unwrap_or(0);
+    let args = (0..count)
+        .map(|index| {
+            // SAFETY: the caller promises `argc` pointers to C strings.
+            let arg = unsafe { CStr::from_ptr(*argv.add(index)) };
+            OsString::from_vec(arg.to_bytes().to_vec())
+        })
+        .collect();
+    std::panic::catch_unwind(move || program(args)).map_or(1, c_int::from)
+}
+
+/// A descriptor that was closed is taken by something that can be neither read nor written (EBADF), so that no file opened
+/// later gets its number.
+fn take_closed() {
     for fd in 0..3 {
         // SAFETY: F_GETFD takes any number and changes nothing.
         if unsafe { libc::fcntl(fd, libc::F_GETFD) } == -1 {
-            noted |= 1 << fd;
+            CLOSED.fetch_or(1 << fd, Relaxed);
+            // SAFETY: a valid path; the lowest free number is `fd`, since those below are open by now.
+            unsafe { libc::open(c"/".as_ptr(), libc::O_PATH | libc::O_CLOEXEC) };
         }
     }
-    if crate::signal::is_ignored(libc::SIGPIPE) {
-        noted |= SIGPIPE_IGNORED;
-    }
-    NOTED.store(noted, Relaxed);
 }
-
-// SAFETY: the loader calls each entry of .init_array once before main with the C calling convention; `note` needs nothing
-// that is set up later, allocates nothing and cannot panic.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static BEFORE_MAIN: extern "C" fn() = note;
 
 /// Whether descriptor `fd` (0, 1 or 2) was closed when the process began.
 pub fn was_closed(fd: RawFd) -> bool {
-    (0..3).contains(&fd) && NOTED.load(Relaxed) & (1 << fd) != 0
-}
-
-/// Puts things back as they were inherited, as far as a program can want it: SIGPIPE has its inherited action, and a
-/// descriptor that was closed is taken by something that can be neither read nor written (EBADF), so that no file opened
-/// later gets its number.
-pub fn restore_inherited() {
-    if NOTED.load(Relaxed) & SIGPIPE_IGNORED == 0 {
-        crate::signal::set_default(libc::SIGPIPE);
-    }
-    for fd in (0..3).filter(|&fd| was_closed(fd)) {
-        let flags = rustix::fs::OFlags::PATH | rustix::fs::OFlags::CLOEXEC;
-        let Ok(plug) = rustix::fs::open("/", flags, rustix::fs::Mode::empty()) else { continue };
-        // SAFETY: the number is one of 0 to 2, held only by what the runtime opened there; nothing in Rust owns it.
-        unsafe { libc::dup2(std::os::fd::AsRawFd::as_raw_fd(&plug), fd) };
-    }
+    (0..3).contains(&fd) && CLOSED.load(Relaxed) & (1 << fd) != 0
 }
 
 /// Takes ownership of descriptor 0, 1 or 2, so that it can be closed and the outcome seen. To be called once for each.
@@ -67,7 +84,7 @@ pub fn close(fd: OwnedFd) -> Result<(), rustix::io::Errno> {
     // SAFETY: `raw` was owned and is given up here; it is not used again.
     let rc = unsafe { libc::close(raw) };
     if was_closed(raw) {
-        // What stood in for it since `restore_inherited` is nothing that the caller ever had.
+        // What stood in for it is nothing that the caller ever had.
         return Err(rustix::io::Errno::BADF);
     }
     if rc == 0 {

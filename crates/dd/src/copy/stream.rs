@@ -11,6 +11,7 @@ use crate::copy::chunk::Gather;
 use crate::copy::intake::Intake;
 use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, pump, sizes};
 use crate::facts::Kind;
+use crate::units::widen;
 
 pub(crate) fn allowed(job: &Job<'_>) -> bool {
     let (ibs, obs) = sizes(job.plan);
@@ -41,12 +42,16 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let mut intake = Intake::new(job.plan);
     // Bytes at the front of a record that fullblock waits to see whole.
     let mut carried = 0;
+    let mut packets = false;
     loop {
         let records = intake.records_left(job.monitor);
         if records == 0 {
             break;
         }
-        let room = usize::try_from(records).unwrap_or(usize::MAX).saturating_mul(ibs).min(chunk);
+        // Packets are read as the plain loop reads them: what a packet has beyond its read is lost to GNU too.
+        let most = if packets { ibs } else { chunk };
+        let room = usize::try_from(records).unwrap_or(usize::MAX).saturating_mul(ibs).min(most);
+        let there = job.source.available();
         let (got, last) = match job.source.read_some(&mut input[carried..room], job.monitor) {
             Ok(0) => {
                 job.source.end();
@@ -57,6 +62,8 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
             // The plain loop asks once more and words it.
             Err(Cut::Os(_)) => (0, true),
         };
+        // A plain pipe gives all that it has; one in packet mode gives a packet, which is a record however short.
+        packets |= widen(got) < there.min(widen(room - carried));
         let filled = carried + got;
         let whole = filled - filled % ibs;
         if whole > 0 {
@@ -65,7 +72,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         }
         let rest = filled - whole;
         // A record cut by what happened to be there is completed if more has come meanwhile, as it would for smaller reads.
-        let waits = job.plan.input.fullblock || (rest > 0 && job.source.has_more());
+        let waits = job.plan.input.fullblock || (rest > 0 && !packets && job.source.available() > 0);
         if rest > 0 && (last || !waits) {
             input.copy_within(whole..filled, 0);
             short(job, &mut intake, &mut gather, &mut input[..ibs], rest)?;
