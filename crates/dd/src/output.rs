@@ -44,8 +44,6 @@ pub struct Sink {
     advice: Advice,
     /// Zeros that were stepped over and are not in the file yet: one seek does for all of them.
     hole: u64,
-    /// Of the last run of zeros, what could not be put into the file.
-    unsettled: u64,
     /// The file was made by us, so its name has to become durable too.
     created: bool,
     /// Bytes that are in the file already and will be handed over once more.
@@ -97,7 +95,6 @@ impl Sink {
             position,
             advice: Advice::new(plan.cache, Side::Writing, position),
             hole: 0,
-            unsettled: 0,
             created,
             again: 0,
             notices: Vec::new(),
@@ -320,7 +317,8 @@ impl Sink {
 
     /// Zeros that were counted and are not in the file, because nothing could put them there.
     pub(crate) fn take_unsettled(&mut self) -> u64 {
-        std::mem::take(&mut self.unsettled) + std::mem::take(&mut self.hole)
+        // Not those that a faster way had counted and took back.
+        std::mem::take(&mut self.hole).saturating_sub(std::mem::take(&mut self.again))
     }
 
     /// The only loop over short writes.
@@ -372,10 +370,10 @@ impl Sink {
     fn settle_hole<P: Pause + ?Sized>(&mut self, end: bool, pause: &mut P) -> Result<(), Cut> {
         let len = std::mem::take(&mut self.hole);
         let Some(from) = self.position.filter(|_| len > 0) else { return Ok(()) };
-        self.unsettled = len;
         let settled = self.settle_range(from, len, end, pause);
-        if settled.is_ok() {
-            self.unsettled = 0;
+        if settled.is_err() {
+            // Still to be done, less what was written of it: whoever tries again finds it so.
+            self.hole = (from + len).saturating_sub(self.position.unwrap_or(from));
         }
         settled
     }
@@ -388,7 +386,10 @@ impl Sink {
             _ => true,
         };
         let moved = cleared.then(|| self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from + len)).ok()).flatten();
-        let Some(position) = moved else { return self.write_zeros(len, pause) };
+        let Some(position) = moved else {
+            self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from))?;
+            return self.write_zeros(len, pause);
+        };
         if end && self.facts.kind == Kind::Regular && !self.extend_to(position, pause)? {
             // The length cannot be set: what is missing is written instead.
             self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from))?;
@@ -433,9 +434,7 @@ impl Sink {
         }
         while len > 0 {
             let piece = usize::try_from(len).unwrap_or(ZEROS.len()).min(ZEROS.len());
-            let (written, outcome) = self.write_all(&ZEROS[..piece], pause);
-            self.unsettled = self.unsettled.saturating_sub(widen(written));
-            outcome?;
+            self.write_all(&ZEROS[..piece], pause).1?;
             len -= widen(piece);
         }
         Ok(())

@@ -145,48 +145,49 @@ fn run(operands: &[String], faulty: Faulty, strategy: &str) -> Run {
     }
 }
 
-/// A job, and where in the output its bytes begin.
-const JOBS: &[(&str, &str, usize)] = &[
-    ("as read", "bs=512", 0),
-    ("gathered", "ibs=100 obs=300", 0),
-    ("skip, seek, count", "bs=64 skip=3 seek=2 count=20", 128),
-    ("kept tail", "bs=128 conv=notrunc seek=1 count=3", 128),
-    ("holes", "bs=256 conv=sparse", 0),
-    ("punched", "bs=256 conv=punch,notrunc", 0),
-    ("converted", "ibs=7 obs=64 conv=swab,ucase", 0),
-    ("records", "ibs=50 cbs=40 conv=block", 0),
-    ("padded", "bs=300 conv=sync", 0),
-    ("errors passed over", "bs=512 conv=noerror,sync", 0),
-    ("durable", "bs=1024 conv=fsync,fdatasync", 0),
-    ("no cache", "bs=512 iflag=nocache oflag=nocache", 0),
+/// A job, where in the output its bytes begin, and how many bytes at an early end are right for that end only: what is
+/// padded or held back for a partner.
+const JOBS: &[(&str, &str, usize, usize)] = &[
+    ("as read", "bs=512", 0, 0),
+    ("gathered", "ibs=100 obs=300", 0, 0),
+    ("skip, seek, count", "bs=64 skip=3 seek=2 count=20", 128, 0),
+    ("kept tail", "bs=128 conv=notrunc seek=1 count=3", 128, 0),
+    ("holes", "bs=256 conv=sparse", 0, 0),
+    ("punched", "bs=256 conv=punch,notrunc", 0, 0),
+    ("converted", "ibs=7 obs=64 conv=swab,ucase", 0, 1),
+    ("records", "ibs=50 cbs=40 conv=block", 0, 40),
+    ("padded", "bs=300 conv=sync", 0, 300),
+    ("errors passed over", "bs=512 conv=noerror,sync", 0, 512),
+    ("durable", "bs=1024 conv=fsync,fdatasync", 0, 0),
+    ("no cache", "bs=512 iflag=nocache oflag=nocache", 0, 0),
 ];
 
-const ERRNOS: &[Errno] = &[Errno::IO, Errno::INTR, Errno::NOSPC, Errno::AGAIN, Errno::INVAL, Errno::NOMEM, Errno::BADF];
+const ERRNOS: &[Errno] = &[Errno::IO, Errno::INTR, Errno::NOSPC, Errno::AGAIN, Errno::INVAL];
 
 #[test]
 fn no_failed_call_gives_a_wrong_copy_that_counts_as_right() {
     for strategy in ["pump", "coalesce"] {
-        for &(what, operands, begins) in JOBS {
-            every_call_fails(what, operands, begins, strategy, usize::MAX);
+        for &(what, operands, begins, tail) in JOBS {
+            every_call_fails(what, operands, begins, tail, strategy, usize::MAX);
         }
     }
 }
 
 #[test]
 fn short_reads_and_writes_change_nothing_about_that() {
-    for &(what, operands, begins) in JOBS {
-        every_call_fails(what, &format!("{operands} iflag=fullblock"), begins, "pump", 37);
+    for &(what, operands, begins, tail) in JOBS {
+        every_call_fails(what, &format!("{operands} iflag=fullblock"), begins, tail, "pump", 37);
     }
 }
 
-fn every_call_fails(what: &str, operands: &str, begins: usize, strategy: &str, short: usize) {
+fn every_call_fails(what: &str, operands: &str, begins: usize, tail: usize, strategy: &str, short: usize) {
     let dir = tempfile::tempdir().expect("a directory");
     let input = dir.path().join("in");
     let output = dir.path().join("out");
-    let mut data: Vec<u8> = (0u32..2500).map(|n| b"abcdefghijklmnopqrst\n"[n as usize * n as usize % 21]).collect();
-    data[600..1300].fill(0);
+    let mut data: Vec<u8> = (0u32..1300).map(|n| b"abcdefghijklmnopqrst\n"[n as usize * n as usize % 21]).collect();
+    data[300..830].fill(0);
     fs::write(&input, &data).expect("the input");
-    let old = vec![b'#'; 3000];
+    let old = vec![b'#'; 1500];
     let words: Vec<String> =
         format!("if={} of={} {operands}", input.display(), output.display()).split(' ').map(str::to_owned).collect();
     let untouched = Faulty { made: AtomicU64::new(0), from: u64::MAX, for_good: false, errno: Errno::IO, short };
@@ -207,7 +208,7 @@ fn every_call_fails(what: &str, operands: &str, begins: usize, strategy: &str, s
                 let failed = run(&words, faulty, strategy);
                 let case =
                     format!("{what} ({operands}), {strategy}: call {from} fails with {errno:?}, for good: {for_good}");
-                judge(&case, &failed, &output, &right, &old, begins);
+                judge(&case, &failed, &output, &right, &old, begins..begins + tail);
                 if failed.made <= from {
                     break;
                 }
@@ -217,7 +218,7 @@ fn every_call_fails(what: &str, operands: &str, begins: usize, strategy: &str, s
     }
 }
 
-fn judge(case: &str, failed: &Run, output: &Path, right: &[u8], old: &[u8], begins: usize) {
+fn judge(case: &str, failed: &Run, output: &Path, right: &[u8], old: &[u8], region: std::ops::Range<usize>) {
     let got = fs::read(output).expect("the output");
     if failed.verdict == Verdict::Right {
         assert!(got == right, "{case}: taken for right, but it differs\n{}", failed.said);
@@ -225,7 +226,8 @@ fn judge(case: &str, failed: &Run, output: &Path, right: &[u8], old: &[u8], begi
     }
     assert!(failed.said.contains("dd: "), "{case}: failed without a word\n{}", failed.said);
     // What was counted is there, and right; nothing before the region has changed.
-    let counted = usize::try_from(failed.bytes).expect("a small count");
+    let (begins, tail) = (region.start, region.len());
+    let counted = usize::try_from(failed.bytes).expect("a small count").saturating_sub(tail);
     let end = (begins + counted).min(right.len());
     if counted > 0 && got.len() >= end {
         assert!(got[begins..end] == right[begins..end], "{case}: counted bytes are wrong\n{}", failed.said);

@@ -179,19 +179,20 @@ impl<'p> Intake<'p> {
         let error = source.read_error(errno);
         let at = at.filter(|_| source.facts.is_storage() && is_bad_spot(errno));
         if !self.goes_on() {
-            monitor.error(&error);
-            self.ending.failed = true;
-            self.limit = Some(Amount::of_records(0, self.ibs));
-            let len = match at {
-                Some(at) => {
-                    let rescued =
-                        source.rescue(&mut buf[..want], got, at, false, monitor).map_err(|_| Halt::Stopped)?;
-                    // The descriptor stands behind what was taken.
-                    let _ = source.go_to(at + widen(rescued.len));
-                    rescued.len
-                }
-                None => got,
-            };
+            let mut len = got;
+            let mut whole = false;
+            if let Some(at) = at {
+                let rescued = source.rescue(&mut buf[..want], got, at, false, monitor).map_err(|_| Halt::Stopped)?;
+                len = rescued.len;
+                // The descriptor stands behind what was taken. The page cache fails a whole page for one bad sector; a block
+                // that can be had without it is no failed block.
+                whole = source.go_to(at + widen(len)).is_ok() && rescued.lost.is_empty() && len > got;
+            }
+            if !whole {
+                monitor.error(&error);
+                self.ending.failed = true;
+                self.limit = Some(Amount::of_records(0, self.ibs));
+            }
             if len == 0 {
                 return Ok(Step::End);
             }
