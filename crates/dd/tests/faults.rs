@@ -1,0 +1,14 @@
+//! What dd promises when something fails, one room a kind of fault. `docs/promises.md` lists which test holds which
+//! promise.
+
+#[path = "support/devices.rs"]
+mod devices;
+#[path = "support/fault_run.rs"]
+mod fault_run;
+#[path = "support/faultfs.rs"]
+mod faultfs;
+#[path = "support/sysfault.rs"]
+mod sysfault;
+
+#[path = "faults/rigs.rs"]
+mod rigs;
