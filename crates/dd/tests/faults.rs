@@ -10,5 +10,13 @@ mod faultfs;
 #[path = "support/sysfault.rs"]
 mod sysfault;
 
+#[path = "faults/calls.rs"]
+mod calls;
+#[path = "faults/descriptors.rs"]
+mod descriptors;
+#[path = "faults/ends.rs"]
+mod ends;
+#[path = "faults/limits.rs"]
+mod limits;
 #[path = "faults/rigs.rs"]
 mod rigs;

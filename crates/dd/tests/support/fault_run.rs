@@ -155,8 +155,9 @@ impl Running {
         devices::send(self.child.id(), signal);
     }
 
-    pub(crate) fn is_running(&mut self) -> bool {
-        matches!(self.child.try_wait(), Ok(None))
+    /// Leaves the ended child unreaped, so that its number stays its own.
+    pub(crate) fn is_running(&self) -> bool {
+        !devices::ended_within(self.child.id(), Duration::ZERO)
     }
 
     /// Waits for the end; what hangs is killed and says so.

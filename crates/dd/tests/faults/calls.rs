@@ -1,0 +1,427 @@
+//! Each system call in turn fails, is cut short or is refused, and no copy is wrong, silent or stuck for it.
+
+use std::fs;
+use std::path::PathBuf;
+
+use crate::fault_run::{Job, Ran, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
+use crate::faultfs::{FaultFs, Op, Rule};
+use crate::or_skip;
+use crate::sysfault::{
+    CLOSE, CONTROL, Hit, MEMORY, OPEN, OPTIONAL, POSITION, Plan, READ, RING, SIGNAL, STAT, SYNC, THREAD, WAIT, WRITE,
+};
+
+/// Everything a copy calls, but for memory, whose refusal is a promise of its own.
+const ANY: &[&[i64]] = &[READ, WRITE, POSITION, SYNC, OPEN, CLOSE, STAT, CONTROL, OPTIONAL, WAIT, SIGNAL, THREAD];
+
+/// An input, where the output goes, and the operands between.
+struct Bench {
+    _dir: tempfile::TempDir,
+    from: PathBuf,
+    to: PathBuf,
+}
+
+impl Bench {
+    fn new(input: &[u8]) -> Bench {
+        let dir = tempfile::tempdir().expect("a directory");
+        let (from, to) = (dir.path().join("input"), dir.path().join("output"));
+        fs::write(&from, input).expect("written");
+        Bench { _dir: dir, from, to }
+    }
+
+    fn job(&self, operands: &[&str]) -> Job {
+        let ends = [operand("if", &self.from), operand("of", &self.to)];
+        let rest = operands.iter().map(|&o| o.to_owned());
+        dd(&ends.into_iter().chain(rest).collect::<Vec<_>>())
+    }
+
+    /// From the moment the input is opened: what the loader does is not dd's.
+    fn armed(&self, plan: Plan) -> Plan {
+        plan.armed_by(&self.from.display().to_string())
+    }
+
+    fn dir(&self) -> String {
+        self.from.parent().expect("a directory").display().to_string()
+    }
+
+    fn reset(&self, before: Option<&[u8]>) {
+        match before {
+            Some(bytes) => fs::write(&self.to, bytes).expect("written"),
+            None => drop(fs::remove_file(&self.to)),
+        }
+    }
+}
+
+/// What is wrong with a run in which one call or many failed, if anything.
+fn wrong(ran: &Ran, right: bool, partly_right: bool) -> Option<&'static str> {
+    let deaf = ran.report.faults.iter().any(|fault| fault.fd == 2);
+    match ran.code() {
+        _ if ran.hung => Some("a hang"),
+        None => Some("a crash"),
+        Some(0) if !right => Some("exit 0 with wrong output"),
+        Some(0) => None,
+        Some(1) if !partly_right => Some("wrong bytes, exit 1"),
+        Some(1) if ran.messages().is_empty() && !deaf => Some("an exit without a message"),
+        Some(1) => None,
+        Some(_) => Some("an odd exit"),
+    }
+}
+
+/// Some of the failures, as one can be the hint to another.
+#[track_caller]
+fn report(found: &[String]) {
+    let cut: Vec<&str> = found.iter().take(8).map(String::as_str).collect();
+    assert!(found.is_empty(), "{} runs went wrong, among them:\n{}", found.len(), cut.join("\n"));
+}
+
+/// 16 KiB with zero blocks in the middle and at the end.
+fn gappy() -> Vec<u8> {
+    let mut bytes = pattern(16 * 1024);
+    bytes[4096..6144].fill(0);
+    bytes[14 * 1024..].fill(0);
+    bytes
+}
+
+fn fail_each_call(input: &[u8], operands: &[&str], errnos: &[i32], step: impl Fn(u64) -> u64) {
+    let bench = Bench::new(input);
+    bench.job(operands).run().succeeds();
+    let wanted = read_all(&bench.to);
+    let sparse = operands.iter().any(|o| o.contains("sparse"));
+    let mut found = Vec::new();
+    for &errno in errnos {
+        for once in [true, false] {
+            let mut n = 1;
+            loop {
+                bench.reset(None);
+                let plan = bench.armed(Plan::on(ANY, Hit::Fail(errno)));
+                let plan = if once { plan.nth(n) } else { plan.onwards_from(n) };
+                let ran = bench.job(operands).faults(plan).run();
+                let got = read_all(&bench.to);
+                // A hole that was not made yet is a short file; a prefix is all that can be asked of the rest.
+                let prefix = wanted.starts_with(&got) || (sparse && got.len() <= wanted.len());
+                if let Some(what) = wrong(&ran, got == wanted, prefix) {
+                    found.push(format!("{what}: {}", ran.show()));
+                }
+                if ran.report.faults.is_empty() || n > 1000 {
+                    break;
+                }
+                n = step(n);
+            }
+        }
+    }
+    report(&found);
+}
+
+/// An errno that no call of the list above means as "try again".
+const ERRNOS: &[i32] = &[libc::EIO, libc::EINVAL, libc::ENOMEM, libc::EPERM, libc::EBADF, libc::ENOSPC, libc::EAGAIN];
+
+#[test]
+fn no_failed_call_of_a_plain_copy_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    fail_each_call(&pattern(16 * 1024), &["bs=1k"], ERRNOS, |n| n + 1);
+}
+
+#[test]
+fn no_failed_call_of_a_reblocking_copy_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    fail_each_call(&pattern(16 * 1000), &["ibs=1000", "obs=3000", "conv=swab,fsync"], ERRNOS, |n| n + 1);
+}
+
+#[test]
+fn no_failed_call_of_a_sparse_copy_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    fail_each_call(&gappy(), &["bs=1k", "conv=sparse"], ERRNOS, |n| n + 1);
+}
+
+#[test]
+fn no_failed_call_of_a_large_copy_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    // The first calls one by one, then samples: a large copy repeats itself.
+    let step = |n| if n < 60 { n + 1 } else { n + 53 };
+    let operands = ["bs=64k", "conv=fdatasync", "oflag=nocache"];
+    fail_each_call(&pattern(12 << 20), &operands, &[libc::EIO, libc::EINVAL], step);
+}
+
+#[test]
+fn no_refused_memory_crashes_a_copy() {
+    or_skip!(needs_sysfault());
+    let data = pattern(64 * 1024);
+    let bench = Bench::new(&data);
+    let mut found = Vec::new();
+    for once in [true, false] {
+        for n in 1..1000 {
+            bench.reset(None);
+            let plan = bench.armed(Plan::on(&[MEMORY], Hit::Fail(libc::ENOMEM)));
+            let plan = if once { plan.nth(n) } else { plan.onwards_from(n) };
+            let ran = bench.job(&["ibs=4k", "obs=1M", "conv=ucase,fsync"]).faults(plan).run();
+            let got = read_all(&bench.to);
+            let wanted = data.to_ascii_uppercase();
+            if let Some(what) = wrong(&ran, got == wanted, wanted.starts_with(&got)) {
+                found.push(format!("{what}: {}", ran.show()));
+            }
+            if ran.report.faults.is_empty() {
+                break;
+            }
+        }
+    }
+    report(&found);
+}
+
+#[test]
+fn no_failure_changes_a_byte_outside_the_region() {
+    or_skip!(needs_sysfault());
+    let data = gappy();
+    let bench = Bench::new(&data);
+    let before = vec![b'Z'; 64 * 1024];
+    let region = 8 * 1024..24 * 1024;
+    let operands = ["bs=1k", "seek=8", "conv=notrunc,fsync"];
+    let mut found = Vec::new();
+    for errno in [libc::EIO, libc::EINVAL, libc::ENOSPC] {
+        for once in [true, false] {
+            for n in 1..1000 {
+                bench.reset(Some(&before));
+                let plan = bench.armed(Plan::on(ANY, Hit::Fail(errno)));
+                let plan = if once { plan.nth(n) } else { plan.onwards_from(n) };
+                let ran = bench.job(&operands).faults(plan).run();
+                let got = read_all(&bench.to);
+                let inside = got.len() == before.len()
+                    && got
+                        .iter()
+                        .enumerate()
+                        .all(|(at, &byte)| byte == b'Z' || (region.contains(&at) && byte == data[at - region.start]));
+                let right = inside && got[region.clone()] == data;
+                if let Some(what) = wrong(&ran, right, inside) {
+                    found.push(format!("{what}: {}", ran.show()));
+                }
+                if ran.report.faults.is_empty() {
+                    break;
+                }
+            }
+        }
+    }
+    report(&found);
+}
+
+/// Calls that a signal can end with nothing done.
+const INTERRUPTIBLE: &[&[i64]] = &[READ, WRITE, SYNC, OPEN, WAIT, &[libc::SYS_ftruncate], RING];
+
+#[test]
+fn an_interrupted_call_is_made_again() {
+    or_skip!(needs_sysfault());
+    let data = pattern(16 * 1024);
+    let bench = Bench::new(&data);
+    let mut found = Vec::new();
+    let operands = ["ibs=1000", "obs=3000", "seek=1", "conv=fsync"];
+    for n in 1..1000 {
+        bench.reset(None);
+        let plan = bench.armed(Plan::on(INTERRUPTIBLE, Hit::Fail(libc::EINTR))).nth(n);
+        let ran = bench.job(&operands).faults(plan).run();
+        let got = read_all(&bench.to);
+        if ran.code() != Some(0) || got.get(3000..) != Some(&data[..]) {
+            found.push(ran.show());
+        }
+        if ran.report.faults.is_empty() {
+            break;
+        }
+    }
+    report(&found);
+}
+
+#[test]
+fn interruptions_of_every_other_call_bend_nothing() {
+    or_skip!(needs_sysfault());
+    let data = pattern(300_000);
+    for operands in [&["bs=512"][..], &["bs=64k", "conv=fsync"], &["ibs=1000", "obs=4096", "conv=swab"]] {
+        let bench = Bench::new(&data);
+        bench.job(operands).run().succeeds();
+        let wanted = (read_all(&bench.to), bench.job(operands).run().records().join("; "));
+        bench.reset(None);
+        let plan = bench.armed(Plan::on(INTERRUPTIBLE, Hit::Fail(libc::EINTR))).every(2);
+        let ran = bench.job(operands).faults(plan).run().succeeds();
+        assert!(!ran.report.faults.is_empty(), "nothing was interrupted: {}", ran.show());
+        assert_bytes(&read_all(&bench.to), &wanted.0, &ran.show());
+        assert_eq!(ran.records().join("; "), wanted.1, "{}", ran.show());
+    }
+}
+
+const BLOCKINGS: &[&[&str]] = &[
+    &["bs=512"],
+    &["bs=1000"],
+    &["bs=64k"],
+    &["ibs=512", "obs=1000"],
+    &["ibs=1000", "obs=512"],
+    &["ibs=7", "obs=5"],
+    &["bs=512", "seek=3", "skip=2", "count=5"],
+    &["bs=512", "conv=sync"],
+    &["ibs=300", "obs=512", "conv=sync"],
+    &["bs=512", "conv=sparse"],
+    &["ibs=512", "obs=1024", "conv=swab"],
+    &["ibs=77", "obs=100", "conv=ucase"],
+    &["ibs=100", "cbs=10", "conv=block"],
+    &["ibs=100", "cbs=10", "conv=unblock"],
+    &["bs=512", "conv=notrunc,fdatasync"],
+];
+
+const SHORTS: &[Hit] = &[Hit::ShortTo(1), Hit::ShortTo(7), Hit::Halve];
+
+/// Runs with whole and with short calls, and compares bytes and statistics.
+fn same_when_short(input: &[u8], operands: &[&str], sets: &[&[i64]]) {
+    let bench = Bench::new(input);
+    let wanted_ran = bench.job(operands).run().succeeds();
+    let wanted = read_all(&bench.to);
+    for &hit in SHORTS {
+        bench.reset(None);
+        let plan = Plan::on(sets, hit).only(&bench.dir());
+        let ran = bench.job(operands).faults(plan).run().succeeds();
+        assert_bytes(&read_all(&bench.to), &wanted, &ran.show());
+        assert_eq!(ran.records(), wanted_ran.records(), "{}", ran.show());
+        assert_eq!(ran.copied(), wanted_ran.copied(), "{}", ran.show());
+    }
+}
+
+#[test]
+fn short_writes_are_completed() {
+    or_skip!(needs_sysfault());
+    for operands in BLOCKINGS {
+        same_when_short(&gappy()[..5000], operands, &[WRITE]);
+    }
+}
+
+#[test]
+fn short_reads_are_completed_where_full_blocks_are_asked_for() {
+    or_skip!(needs_sysfault());
+    for operands in BLOCKINGS {
+        let operands = [operands, &["iflag=fullblock"][..]].concat();
+        same_when_short(&gappy()[..5000], &operands, &[READ]);
+    }
+}
+
+#[test]
+fn short_reads_change_no_byte_and_no_count_of_bytes() {
+    or_skip!(needs_sysfault());
+    let sensitive = |o: &&str| o.contains("count=") || o.contains("sync") || o.contains("sparse");
+    for operands in BLOCKINGS.iter().filter(|operands| !operands.iter().any(sensitive)) {
+        let bench = Bench::new(&pattern(5000));
+        bench.job(operands).run().succeeds();
+        let wanted = read_all(&bench.to);
+        for &hit in SHORTS {
+            bench.reset(None);
+            let plan = Plan::on(&[READ, WRITE], hit).only(&bench.dir());
+            let ran = bench.job(operands).faults(plan).run().succeeds();
+            assert_bytes(&read_all(&bench.to), &wanted, &ran.show());
+            assert_eq!(ran.copied(), Some(wanted.len() as u64), "{}", ran.show());
+        }
+    }
+}
+
+#[test]
+fn a_file_system_that_transfers_less_is_asked_again() {
+    let data = pattern(300_000);
+    for operands in [&["bs=4k"][..], &["bs=64k"], &["ibs=1000", "obs=3000"], &["bs=1M", "conv=fsync"]] {
+        let fs = or_skip!(FaultFs::mount());
+        fs.put("in", &data);
+        fs.direct();
+        fs.rule(Rule::on("in", Op::Read).short(1500));
+        fs.rule(Rule::on("out", Op::Write).short(700));
+        let ends = [operand("if", fs.path("in")), operand("of", fs.path("out"))];
+        let rest = operands.iter().map(|&o| o.to_owned());
+        let ran = dd(&ends.into_iter().chain(rest).collect::<Vec<_>>()).run().succeeds();
+        assert_bytes(&fs.contents("out").unwrap_or_default(), &data, &ran.show());
+        assert_eq!(ran.copied(), Some(data.len() as u64), "{}", ran.show());
+    }
+}
+
+/// What sandboxes and older kernels answer.
+const REFUSALS: &[i32] = &[libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::EOPNOTSUPP, libc::EXDEV];
+
+/// Copies between files and pipes, each a way that has its own fast calls.
+fn copy_every_way(bench: &Bench, data: &[u8], plan: &dyn Fn() -> Plan, what: &str) {
+    for operands in [&["bs=1M"][..], &["bs=64k", "conv=fdatasync"], &["bs=64k", "iflag=nocache", "oflag=nocache"]] {
+        bench.reset(None);
+        let ran = bench.job(operands).faults(bench.armed(plan())).run().succeeds();
+        assert_bytes(&read_all(&bench.to), data, &format!("{what}: {}", ran.show()));
+    }
+    let to_pipe = dd(&[operand("if", &bench.from), "bs=64k".into()]).faults(plan()).run().succeeds();
+    assert_bytes(&to_pipe.out, data, &format!("{what}: {}", to_pipe.show()));
+    bench.reset(None);
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let feed = data.to_vec();
+    let feeder = std::thread::spawn(move || std::io::Write::write_all(&mut writer, &feed));
+    let from_pipe = dd(&[operand("of", &bench.to), "bs=64k".into()]).stdin(reader).faults(plan()).run().succeeds();
+    feeder.join().expect("no panic").expect("all was read");
+    assert_bytes(&read_all(&bench.to), data, &format!("{what}: {}", from_pipe.show()));
+    let zeros = dd(&["if=/dev/zero", "bs=64k", "count=64", "iflag=fullblock"]).faults(plan()).run().succeeds();
+    assert_bytes(&zeros.out, &vec![0; 64 * 65536], &format!("{what}: {}", zeros.show()));
+}
+
+#[test]
+fn every_optional_call_can_be_refused() {
+    or_skip!(needs_sysfault());
+    let data = pattern(2 << 20);
+    let bench = Bench::new(&data);
+    for &errno in REFUSALS {
+        copy_every_way(&bench, &data, &|| Plan::refuse(OPTIONAL, errno), "all refused");
+    }
+    for call in OPTIONAL {
+        copy_every_way(&bench, &data, &|| Plan::refuse(&[*call], libc::ENOSYS), "one refused");
+    }
+}
+
+#[test]
+fn an_optional_call_may_stop_working_midway() {
+    or_skip!(needs_sysfault());
+    let data = pattern(20 << 20);
+    let bench = Bench::new(&data);
+    for errno in [libc::ENOSYS, libc::EINVAL, libc::EPERM] {
+        for n in [1, 2, 3, 5, 9] {
+            let plan = || Plan::on(&[OPTIONAL], Hit::Fail(errno)).onwards_from(n);
+            copy_every_way(&bench, &data, &plan, "refused midway");
+        }
+    }
+}
+
+#[test]
+fn storms_of_signals_bend_nothing() {
+    let data = pattern(4 << 20);
+    let storms: &[&[i32]] = &[&[libc::SIGUSR1], &[libc::SIGWINCH], &[libc::SIGSTOP, libc::SIGCONT]];
+    for storm in storms {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let (mut from, to) = std::io::pipe().expect("a pipe");
+        let mut running = dd(&["bs=64k", "iflag=fullblock"]).stdin(reader).stdout(to).start();
+        let feed = data.clone();
+        let feeder = std::thread::spawn(move || {
+            for piece in feed.chunks(5000) {
+                std::io::Write::write_all(&mut writer, piece).expect("all is read");
+            }
+        });
+        let drain = std::thread::spawn(move || {
+            let mut got = Vec::new();
+            std::io::Read::read_to_end(&mut from, &mut got).map(|_| got)
+        });
+        let err = running.child.stderr.take().expect("piped");
+        let noise = std::thread::spawn(move || std::io::copy(&mut { err }, &mut std::io::sink()));
+        while running.is_running() {
+            storm.iter().for_each(|&signal| running.send(signal));
+            std::thread::yield_now();
+        }
+        running.send(libc::SIGCONT);
+        let ran = running.wait().succeeds();
+        feeder.join().expect("no panic");
+        noise.join().expect("no panic").expect("read");
+        let got = drain.join().expect("no panic").expect("read");
+        assert_bytes(&got, &data, &format!("{storm:?}: {}", ran.show()));
+    }
+}
+
+#[test]
+fn no_thread_is_needed() {
+    or_skip!(needs_sysfault());
+    let data = pattern(20 << 20);
+    let bench = Bench::new(&data);
+    copy_every_way(&bench, &data, &|| Plan::refuse(THREAD, libc::EAGAIN), "no threads");
+    no_thread_nor_ring(&bench, &data);
+}
+
+fn no_thread_nor_ring(bench: &Bench, data: &[u8]) {
+    let plan = || Plan::refuse(THREAD, libc::EAGAIN).and_refuse(RING, libc::EPERM);
+    copy_every_way(bench, data, &plan, "neither threads nor rings");
+}
