@@ -16,7 +16,13 @@ mod calls;
 mod descriptors;
 #[path = "faults/ends.rs"]
 mod ends;
+#[path = "faults/late.rs"]
+mod late;
 #[path = "faults/limits.rs"]
 mod limits;
+#[path = "faults/media.rs"]
+mod media;
 #[path = "faults/rigs.rs"]
 mod rigs;
+#[path = "faults/table.rs"]
+mod table;

@@ -183,11 +183,14 @@ impl Running {
     }
 }
 
-fn drain(mut from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
+/// What a run that pads for ever may say before it gets SIGPIPE.
+const MOST: u64 = 256 << 20;
+
+fn drain(from: impl std::io::Read + Send + 'static) -> std::thread::JoinHandle<Vec<u8>> {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
         // What was read before an error is what there is.
-        let _ = from.read_to_end(&mut bytes);
+        let _ = from.take(MOST).read_to_end(&mut bytes);
         bytes
     })
 }
