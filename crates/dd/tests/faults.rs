@@ -22,6 +22,8 @@ mod late;
 mod limits;
 #[path = "faults/media.rs"]
 mod media;
+#[path = "faults/peers.rs"]
+mod peers;
 #[path = "faults/rigs.rs"]
 mod rigs;
 #[path = "faults/table.rs"]

@@ -244,6 +244,9 @@ pub(crate) fn ended_within(pid: u32, time: std::time::Duration) -> bool {
     let pid = i32::try_from(pid).expect("a process number");
     // SAFETY: no memory is involved.
     let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, pid, 0) };
+    if fd < 0 {
+        return true; // Nobody has that number any more.
+    }
     let mut poll = libc::pollfd { fd: i32::try_from(fd).expect("a descriptor"), events: libc::POLLIN, revents: 0 };
     let wait = i32::try_from(time.as_millis()).expect("a short time");
     // SAFETY: one valid pollfd.

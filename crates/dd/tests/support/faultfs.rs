@@ -569,13 +569,16 @@ impl FaultFs {
 
     /// Waits until a request is held.
     pub(crate) fn wait_for_held(&self) {
+        assert!(self.is_held_soon(), "no request was held");
+    }
+
+    /// Waits for a request to be held, but not for ever; true when one is.
+    pub(crate) fn is_held_soon(&self) -> bool {
         let state = self.shared.lock();
-        let (_held, timeout) = self
-            .shared
-            .held
-            .wait_timeout_while(state, Duration::from_secs(20), |state| state.held.is_empty())
-            .unwrap_or_else(|poisoned| poisoned.into_inner());
-        assert!(!timeout.timed_out(), "no request was held");
+        let waiting = |state: &mut State| state.held.is_empty();
+        let waited = self.shared.held.wait_timeout_while(state, Duration::from_secs(20), waiting);
+        let (_state, timeout) = waited.unwrap_or_else(|poisoned| poisoned.into_inner());
+        !timeout.timed_out()
     }
 
     /// Answers what is held as a device does whose caller got a signal: EINTR.
