@@ -89,6 +89,10 @@ fn fail_each_call(input: &[u8], operands: &[&str], errnos: &[i32], step: impl Fn
     let mut found = Vec::new();
     for &errno in errnos {
         for once in [true, false] {
+            // What means "try again" may be obeyed for as long as it is said.
+            if !once && errno == libc::EAGAIN {
+                continue;
+            }
             let mut n = 1;
             loop {
                 bench.reset(None);
@@ -101,6 +105,9 @@ fn fail_each_call(input: &[u8], operands: &[&str], errnos: &[i32], step: impl Fn
                 if let Some(what) = wrong(&ran, got == wanted, prefix) {
                     found.push(format!("{what}: {}", ran.show()));
                 }
+                if found.len() >= ENOUGH {
+                    return report(&found);
+                }
                 if ran.report.faults.is_empty() || n > 1000 {
                     break;
                 }
@@ -111,8 +118,12 @@ fn fail_each_call(input: &[u8], operands: &[&str], errnos: &[i32], step: impl Fn
     report(&found);
 }
 
-/// An errno that no call of the list above means as "try again".
-const ERRNOS: &[i32] = &[libc::EIO, libc::EINVAL, libc::ENOMEM, libc::EPERM, libc::EBADF, libc::ENOSPC, libc::EAGAIN];
+/// Failures after which a loop stops: each may be a hang.
+const ENOUGH: usize = 4;
+
+/// What the list above may answer. EBADF is not among them: no kernel says it of an open descriptor, and the runtime of
+/// a debug build takes it for a fault of the program and aborts.
+const ERRNOS: &[i32] = &[libc::EIO, libc::EINVAL, libc::ENOMEM, libc::EPERM, libc::ENOSPC, libc::EAGAIN];
 
 #[test]
 fn no_failed_call_of_a_plain_copy_goes_unsaid() {
@@ -371,8 +382,8 @@ fn an_optional_call_may_stop_working_midway() {
     or_skip!(needs_sysfault());
     let data = pattern(20 << 20);
     let bench = Bench::new(&data);
-    for errno in [libc::ENOSYS, libc::EINVAL, libc::EPERM] {
-        for n in [1, 2, 3, 5, 9] {
+    for errno in [libc::ENOSYS, libc::EINVAL] {
+        for n in [1, 2, 5] {
             let plan = || Plan::on(&[OPTIONAL], Hit::Fail(errno)).onwards_from(n);
             copy_every_way(&bench, &data, &plan, "refused midway");
         }
