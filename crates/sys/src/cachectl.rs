@@ -1,7 +1,7 @@
 //! System calls about the page cache that rustix lacks: what is in it, and writing a range of it back.
 
 use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr;
+use std::ptr::{self, NonNull};
 
 use rustix::io::{Errno, Result};
 
@@ -111,6 +111,52 @@ pub fn mincore(fd: BorrowedFd<'_>, offset: u64, len: u64) -> Result<Vec<bool>> {
     Ok(pages.into_iter().map(|page| page & 1 != 0).collect())
 }
 
+/// A file in the address space, read-only, whose pages come and go as the kernel sees fit.
+///
+/// It gives out no references to its bytes: another process may write the file at any moment.
+#[derive(Debug)]
+pub struct Mapping {
+    start: NonNull<u8>,
+    len: usize,
+}
+
+// SAFETY: the mapping belongs to the process and not to a thread, and is only read.
+unsafe impl Send for Mapping {}
+
+impl Mapping {
+    /// Maps the first `len` bytes of a file.
+    ///
+    /// # Errors
+    ///
+    /// As `mmap(2)`: `EINVAL` for a `len` of zero, `EACCES` for a descriptor that is not open for reading, `ENODEV` for
+    /// what cannot be mapped.
+    pub fn new(fd: BorrowedFd<'_>, len: usize) -> Result<Mapping> {
+        // SAFETY: a new mapping at an address of the kernel's choice, which no reference points into.
+        let start = unsafe { libc::mmap(ptr::null_mut(), len, libc::PROT_READ, libc::MAP_SHARED, fd.as_raw_fd(), 0) };
+        if start == libc::MAP_FAILED {
+            return Err(last_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(Errno::INVAL)?;
+        Ok(Mapping { start, len })
+    }
+
+    /// Reads one byte of each page, waits for those that are not in memory, and returns the sum of the bytes.
+    ///
+    /// A page that the file has lost since, by truncation, kills the process with `SIGBUS`.
+    pub fn touch(&self) -> u64 {
+        let pages = (0..self.len).step_by(rustix::param::page_size());
+        // SAFETY: each offset lies inside the mapping, which lives as long as `self`. Volatile, since the bytes may change.
+        pages.map(|offset| u64::from(unsafe { self.start.add(offset).read_volatile() })).sum()
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: the mapping made in `new`, which ends here; no reference into it was given out.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.len) };
+    }
+}
+
 fn result(returned: libc::c_long) -> Result<()> {
     if returned < 0 { Err(last_error()) } else { Ok(()) }
 }
@@ -160,6 +206,18 @@ mod tests {
             Ok(stat) => assert_eq!((stat.dirty, stat.writeback), (0, 0)),
             Err(error) => assert_eq!(error, Errno::NOSYS),
         }
+    }
+
+    #[test]
+    fn touching_a_mapping_reads_a_byte_of_each_page_and_brings_it_in() {
+        let page = rustix::param::page_size();
+        let file = cached_file(5);
+        file.sync_all().unwrap();
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();
+        let mapping = Mapping::new(file.as_fd(), 5 * page).unwrap();
+        assert_eq!(mapping.touch(), 5);
+        assert_eq!(mincore(file.as_fd(), 0, 5 * page as u64).unwrap(), [true; 5]);
+        assert_eq!(Mapping::new(file.as_fd(), 0).unwrap_err(), Errno::INVAL);
     }
 
     #[test]
