@@ -4,7 +4,7 @@ use std::fs::{self, File};
 use std::path::PathBuf;
 
 use crate::devices;
-use crate::fault_run::{assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
+use crate::fault_run::{WAYS, Way, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
 use crate::faultfs::{FaultFs, Op, Rule};
 use crate::or_skip;
 use crate::sysfault::{CLOSE, Hit, OPEN, OPTIONAL, POSITION, Plan, READ, SYNC, WRITE};
@@ -32,12 +32,16 @@ fn operands(files: &Files, rest: &[&str]) -> Vec<String> {
 
 /// Sends `signal` before the nth call, for every n of `steps`, until it comes too late to matter.
 fn end_at_each_call(data: &[u8], rest: &[&str], signal: i32, step: impl Fn(u64) -> u64) {
+    WAYS.iter().for_each(|&way| end_at_each_call_by(way, data, rest, signal, &step));
+}
+
+fn end_at_each_call_by(way: Way, data: &[u8], rest: &[&str], signal: i32, step: &impl Fn(u64) -> u64) {
     let files = files(data);
     let mut n = 1;
     loop {
         drop(fs::remove_file(&files.to));
         let plan = Plan::on(MOVING, Hit::Signal(signal)).armed_by(&files.from.display().to_string()).nth(n);
-        let ran = dd(&operands(&files, rest)).faults(plan).run();
+        let ran = dd(&operands(&files, rest)).by(way).faults(plan).run();
         let got = read_all(&files.to);
         let was_hit = !ran.report.faults.is_empty();
         if was_hit && ran.code() != Some(0) {
@@ -108,13 +112,17 @@ fn a_hung_device_does_not_hold_off_a_signal() {
 }
 
 fn kill_at_each_call(data: &[u8], rest: &[&str], step: impl Fn(u64) -> u64) {
+    WAYS.iter().for_each(|&way| kill_at_each_call_by(way, data, rest, &step));
+}
+
+fn kill_at_each_call_by(way: Way, data: &[u8], rest: &[&str], step: &impl Fn(u64) -> u64) {
     let files = files(data);
     let mut n = 1;
     loop {
         drop(fs::remove_file(&files.to));
         let plan = Plan::on(MOVING, Hit::Signal(libc::SIGKILL));
         let plan = plan.armed_by(&files.from.display().to_string()).nth(n);
-        let ran = dd(&operands(&files, rest)).faults(plan).run();
+        let ran = dd(&operands(&files, rest)).by(way).faults(plan).run();
         let got = read_all(&files.to);
         assert!(data.starts_with(&got), "{} bytes that are no prefix: {}", got.len(), ran.show());
         if let Ok(file) = File::open(&files.to) {

@@ -1,12 +1,18 @@
 //! Little memory, few descriptors, no threads, and disks and limits that end before the input does.
 
 use std::fs::{self, File, OpenOptions};
+use std::path::Path;
 
 use crate::devices::{Cgroup, Tmpfs};
 use crate::fault_run::{assert_bytes, dd, operand, pattern, read_all};
 use crate::or_skip;
 
 const MIB: u64 = 1 << 20;
+
+/// No row lives on the output of the one before it.
+fn anew(to: &Path) {
+    drop(fs::remove_file(to));
+}
 
 #[test]
 fn a_single_task_is_enough() {
@@ -18,6 +24,7 @@ fn a_single_task_is_enough() {
     for rest in ["bs=64k", "bs=1M conv=fsync", "bs=4k status=progress"] {
         let mut operands = vec![operand("if", &from), operand("of", &to)];
         operands.extend(rest.split(' ').map(str::to_owned));
+        anew(&to);
         let ran = dd(&operands).cgroup(&group).run().succeeds();
         assert_bytes(&read_all(&to), &data, &ran.show());
     }
@@ -32,6 +39,7 @@ fn eight_descriptors_are_enough() {
     for rest in ["bs=64k", "bs=1M conv=fsync", "bs=64k iflag=nocache oflag=nocache"] {
         let mut operands = vec![operand("if", &from), operand("of", &to)];
         operands.extend(rest.split(' ').map(str::to_owned));
+        anew(&to);
         let ran = dd(&operands).limit(libc::RLIMIT_NOFILE, 8).run().succeeds();
         assert_bytes(&read_all(&to), &data, &ran.show());
     }
@@ -47,6 +55,7 @@ fn twenty_four_mebibytes_are_enough() {
     for rest in ["bs=64k", "bs=1M conv=fsync", "ibs=4k obs=1M conv=swab,notrunc"] {
         let mut operands = vec![operand("if", &from), operand("of", &to)];
         operands.extend(rest.split(' ').map(str::to_owned));
+        anew(&to);
         let ran = dd(&operands).cgroup(&group).run().succeeds();
         assert_eq!(ran.copied(), Some(64 * MIB), "{}", ran.show());
         if !rest.contains("swab") {
@@ -118,6 +127,7 @@ fn a_file_size_limit_is_reached_exactly() {
     for rest in ["bs=4k", "bs=64k", "bs=2M", "ibs=1000 obs=700", "bs=64k conv=fsync"] {
         let mut operands = vec![operand("if", &from), operand("of", &to)];
         operands.extend(rest.split(' ').map(str::to_owned));
+        anew(&to);
         let ran = dd(&operands).ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, 512_000).run().fails();
         assert!(ran.err.contains("File too large"), "{}", ran.show());
         assert_bytes(&read_all(&to), &data[..512_000], &ran.show());
@@ -153,6 +163,7 @@ fn no_closed_descriptor_lets_a_foreign_byte_in() {
         for rest in ["bs=4k", "bs=64k status=progress", "bs=64k conv=fsync"] {
             let mut operands = vec![operand("if", &from), operand("of", &to)];
             operands.extend(rest.split(' ').map(str::to_owned));
+            anew(&to);
             let mut job = dd(&operands);
             for fd in (0..3).filter(|fd| closed & (1 << fd) != 0) {
                 job = job.closed(fd);
@@ -175,6 +186,7 @@ fn a_missing_end_is_an_error() {
     assert!(ran.err.contains("Bad file descriptor"), "{}", ran.show());
     let ran = dd(&[operand("of", &to)]).closed(0).run().fails();
     assert!(ran.err.contains("Bad file descriptor"), "{}", ran.show());
+    anew(&to);
     let ran = dd(&[operand("if", &from), operand("of", &to)]).closed(2).run();
     assert_eq!(ran.code(), Some(1), "statistics that cannot be written: {}", ran.show());
     assert_bytes(&read_all(&to), b"bytes", &ran.show());
@@ -191,6 +203,7 @@ fn statistics_on_a_full_device_are_an_error() {
     assert_bytes(&read_all(&to), b"bytes", &ran.show());
     let full = OpenOptions::new().write(true).open("/dev/full").expect("/dev/full");
     let quiet = [operand("if", &from), operand("of", &to), "status=none".into()];
+    anew(&to);
     dd(&quiet).stderr(full).run().succeeds();
     assert_eq!(File::open(&to).and_then(|f| f.metadata()).map(|m| m.len()).ok(), Some(5));
 }

@@ -1,5 +1,7 @@
 //! Reading media that fail: what is lost, what is not, and what is said about it.
 
+#![allow(clippy::single_range_in_vec_init)] // A list of bad ranges may well have one.
+
 use std::fs::{self, File};
 use std::io::{Read as _, Write as _};
 use std::ops::Range;

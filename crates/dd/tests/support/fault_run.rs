@@ -58,6 +58,17 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
     (0..len).map(byte).collect()
 }
 
+/// How the copy is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Way {
+    /// As the program sees fit: few calls, each for many blocks.
+    Best,
+    /// Block by block, which meets each fault where its block is.
+    Plain,
+}
+
+pub(crate) const WAYS: &[Way] = &[Way::Best, Way::Plain];
+
 /// One command to run.
 pub(crate) struct Job {
     pub command: Command,
@@ -96,6 +107,15 @@ impl Job {
 
     pub(crate) fn stderr(mut self, to: impl Into<Stdio>) -> Job {
         self.command.stderr(to);
+        self
+    }
+
+    /// By that way of copying alone, where it is allowed.
+    pub(crate) fn by(mut self, way: Way) -> Job {
+        match way {
+            Way::Best => self.command.env_remove("FDD_STRATEGY"),
+            Way::Plain => self.command.env("FDD_STRATEGY", "pump"),
+        };
         self
     }
 
