@@ -47,7 +47,7 @@ impl Tally {
     /// The last `bytes` counted did not get to the file after all: zeros that could be neither stepped over nor written.
     pub fn take_back(&mut self, bytes: u64, block: usize) {
         let blocks = bytes.div_ceil(crate::units::widen(block));
-        self.bytes -= bytes;
+        self.bytes = self.bytes.saturating_sub(bytes);
         self.written.full = self.written.full.saturating_sub(blocks);
         self.sparse = self.sparse.saturating_sub(blocks);
     }

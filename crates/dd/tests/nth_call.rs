@@ -184,10 +184,10 @@ fn every_call_fails(what: &str, operands: &str, begins: usize, tail: usize, stra
     let dir = tempfile::tempdir().expect("a directory");
     let input = dir.path().join("in");
     let output = dir.path().join("out");
-    let mut data: Vec<u8> = (0u32..1300).map(|n| b"abcdefghijklmnopqrst\n"[n as usize * n as usize % 21]).collect();
-    data[300..830].fill(0);
+    let mut data: Vec<u8> = (0u32..800).map(|n| b"abcdefghijklmnopqrst\n"[n as usize * n as usize % 21]).collect();
+    data[250..560].fill(0);
     fs::write(&input, &data).expect("the input");
-    let old = vec![b'#'; 1500];
+    let old = vec![b'#'; 1000];
     let words: Vec<String> =
         format!("if={} of={} {operands}", input.display(), output.display()).split(' ').map(str::to_owned).collect();
     let untouched = Faulty { made: AtomicU64::new(0), from: u64::MAX, for_good: false, errno: Errno::IO, short };
