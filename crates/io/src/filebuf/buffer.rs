@@ -1,0 +1,258 @@
+//! The memory under a stream: one run of held bytes, and behind it what was passed on last. No descriptor, no errors of
+//! its own, no policy of when to write; `FileBuf` and everybody else who gathers blocks stand on it.
+//!
+//! It exists to protect two invariants:
+//!
+//! 1. `start <= end <= memory.len()`, and `memory[start..end]` are the held bytes: in order, each once.
+//! 2. `memory[..start]` are the bytes that were held and passed on directly before those, oldest first, so that a reader
+//!    can step back over them.
+
+use std::fmt;
+
+/// A fixed piece of memory that holds one run of bytes: taken in at the end, passed on from the front.
+///
+/// The memory is a `Box<[u8]>`, or whatever else the caller has: `&mut [u8]`, `Vec<u8>` (its length counts, not its
+/// capacity), an array, a page-aligned mapping. It is never moved, grown or blanked, so a large mapping is touched only
+/// as bytes come.
+///
+/// ```
+/// use fdd_io::filebuf::Buffer;
+///
+/// let mut buffer = Buffer::with_capacity(4);
+/// assert!(buffer.keep(b"abc"));
+/// assert!(!buffer.keep(b"de"), "a chunk is kept whole or not at all");
+/// assert_eq!(buffer.top_up(b"de"), b"e");
+/// assert_eq!(buffer.held(), b"abcd");
+/// buffer.consume(3);
+/// assert_eq!((buffer.behind(), buffer.held()), (&b"abc"[..], &b"d"[..]));
+/// ```
+pub struct Buffer<M = Box<[u8]>> {
+    memory: M,
+    start: usize,
+    end: usize,
+}
+
+impl Buffer {
+    /// An empty buffer of `capacity` bytes of its own. 0 is allowed: such a buffer holds nothing ever.
+    #[must_use]
+    pub fn with_capacity(capacity: usize) -> Buffer {
+        Buffer::over(vec![0; capacity].into_boxed_slice())
+    }
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
+    /// An empty buffer over the caller's memory. What is in the memory does not matter.
+    #[must_use]
+    pub fn over(memory: M) -> Buffer<M> {
+        Buffer { memory, start: 0, end: 0 }
+    }
+
+    /// How many bytes it can hold.
+    #[must_use]
+    #[inline]
+    pub fn capacity(&self) -> usize {
+        self.memory.as_ref().len()
+    }
+
+    /// How many bytes are held.
+    #[must_use]
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.end - self.start
+    }
+
+    /// Whether nothing is held.
+    #[must_use]
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.start == self.end
+    }
+
+    /// How many more bytes it can hold.
+    #[must_use]
+    #[inline]
+    pub fn room(&self) -> usize {
+        self.capacity() - self.len()
+    }
+
+    /// The held bytes, oldest first.
+    #[must_use]
+    #[inline]
+    pub fn held(&self) -> &[u8] {
+        &self.memory.as_ref()[self.start..self.end]
+    }
+
+    /// The bytes passed on directly before the held ones, as far as they are still there.
+    #[must_use]
+    #[inline]
+    pub fn behind(&self) -> &[u8] {
+        &self.memory.as_ref()[..self.start]
+    }
+
+    /// Takes `chunk` in if it fits whole. False, and nothing is changed, if it does not.
+    #[must_use]
+    #[inline]
+    pub fn keep(&mut self, chunk: &[u8]) -> bool {
+        let tail = self.memory.as_mut().get_mut(self.end..);
+        match tail.and_then(|tail| tail.get_mut(..chunk.len())) {
+            Some(place) => {
+                place.copy_from_slice(chunk);
+                self.end += chunk.len();
+                true
+            }
+            None => self.keep_at_front(chunk),
+        }
+    }
+
+    /// `keep` when the end of the memory is too near: after everything, or after a part, was passed on. Hot only if the
+    /// descriptor cuts most writes short.
+    #[cold]
+    fn keep_at_front(&mut self, chunk: &[u8]) -> bool {
+        if chunk.len() > self.room() {
+            return false;
+        }
+        self.move_to_front();
+        self.memory.as_mut()[self.end..self.end + chunk.len()].copy_from_slice(chunk);
+        self.end += chunk.len();
+        true
+    }
+
+    fn move_to_front(&mut self) {
+        self.memory.as_mut().copy_within(self.start..self.end, 0);
+        self.end -= self.start;
+        self.start = 0;
+    }
+
+    /// Takes in as much of `chunk` as fits, and gives back the rest.
+    #[must_use]
+    pub fn top_up<'chunk>(&mut self, chunk: &'chunk [u8]) -> &'chunk [u8] {
+        let (fits, rest) = chunk.split_at(chunk.len().min(self.room()));
+        let kept = self.keep(fits);
+        debug_assert!(kept, "no more than the room was taken");
+        rest
+    }
+
+    /// Cuts a stream of chunks into blocks of exactly `capacity()` bytes, and gives each to `put`.
+    ///
+    /// A block that lies whole in the caller's chunk, with nothing held before it, is passed through as it lies there; only
+    /// a block put together from several chunks is copied. What does not make a whole block stays held for the next call
+    /// (at the end of the stream: [`held`](Buffer::held), then [`consume`](Buffer::consume)).
+    ///
+    /// Returns how many bytes of `chunk` were taken: given away or held. A block that `put` refuses counts as not given
+    /// away: go on with the rest of `chunk`, or with an empty one, and `put` gets it again.
+    ///
+    /// # Errors
+    /// What `put` returned; it is not called again after an error.
+    ///
+    /// # Panics
+    /// If the capacity is 0 and `chunk` is not empty: there are no blocks of that size.
+    ///
+    /// ```
+    /// use fdd_io::filebuf::Buffer;
+    ///
+    /// let (mut buffer, mut blocks) = (Buffer::with_capacity(4), Vec::new());
+    /// for chunk in ["abcdef", "gh", "i"] {
+    ///     let (taken, result) = buffer.blocks(chunk.as_bytes(), |block| Ok::<(), ()>(blocks.push(block.to_vec())));
+    ///     assert_eq!((taken, result), (chunk.len(), Ok(())));
+    /// }
+    /// assert_eq!(blocks, [b"abcd", b"efgh"]);
+    /// assert_eq!(buffer.held(), b"i");
+    /// ```
+    pub fn blocks<E>(&mut self, chunk: &[u8], mut put: impl FnMut(&[u8]) -> Result<(), E>) -> (usize, Result<(), E>) {
+        let block = self.capacity();
+        assert!(block > 0 || chunk.is_empty(), "blocks of no bytes");
+        let mut rest = chunk;
+        let result = loop {
+            if block > 0 && self.len() == block {
+                if let Err(error) = put(self.held()) {
+                    break Err(error);
+                }
+                self.clear();
+            }
+            if self.is_empty() && block > 0 && rest.len() >= block {
+                if let Err(error) = put(&rest[..block]) {
+                    break Err(error);
+                }
+                rest = &rest[block..];
+                continue;
+            }
+            if rest.is_empty() {
+                break Ok(());
+            }
+            rest = self.top_up(rest);
+        };
+        (chunk.len() - rest.len(), result)
+    }
+
+    /// Counts the oldest `count` held bytes as passed on. They lie [`behind`](Buffer::behind) from now on.
+    ///
+    /// # Panics
+    /// If fewer are held: bytes would be made up.
+    #[inline]
+    pub fn consume(&mut self, count: usize) {
+        assert!(count <= self.len(), "more passed on than was held");
+        self.start += count;
+    }
+
+    /// Holds the newest `count` bytes from [`behind`](Buffer::behind) again.
+    ///
+    /// # Panics
+    /// If there are fewer.
+    #[inline]
+    pub fn step_back(&mut self, count: usize) {
+        assert!(count <= self.start, "a step back over bytes that are gone");
+        self.start -= count;
+    }
+
+    /// Holds one byte again, and changes it to `byte`.
+    ///
+    /// # Panics
+    /// If there is nothing [`behind`](Buffer::behind).
+    pub fn put_back(&mut self, byte: u8) {
+        self.step_back(1);
+        self.memory.as_mut()[self.start] = byte;
+    }
+
+    /// Forgets what was passed on, and has `fill` write new bytes to the whole memory and tell how many they are.
+    ///
+    /// # Errors
+    /// What `fill` returned; nothing is held then.
+    ///
+    /// # Panics
+    /// If something is still held, or `fill` claims more than the capacity.
+    pub fn refill<E>(&mut self, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
+        assert!(self.is_empty(), "refilled over held bytes");
+        self.clear();
+        let filled = fill(self.memory.as_mut())?;
+        assert!(filled <= self.capacity(), "filled beyond the memory");
+        self.end = filled;
+        Ok(())
+    }
+
+    /// Forgets everything, held and passed on.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.start = 0;
+        self.end = 0;
+    }
+
+    /// Takes the held bytes out; nothing is held afterwards.
+    #[must_use]
+    pub fn take(&mut self) -> Vec<u8> {
+        let held = self.held().to_vec();
+        self.clear();
+        held
+    }
+
+    /// Gives the memory back.
+    #[must_use]
+    pub fn into_memory(self) -> M {
+        self.memory
+    }
+}
+
+impl<M: AsRef<[u8]> + AsMut<[u8]>> fmt::Debug for Buffer<M> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Buffer").field("held", &self.len()).field("capacity", &self.capacity()).finish_non_exhaustive()
+    }
+}
