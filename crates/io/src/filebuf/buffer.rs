@@ -3,9 +3,11 @@
 //!
 //! It exists to protect two invariants:
 //!
-//! 1. `start <= end <= memory.len()`, and `memory[start..end]` are the held bytes: in order, each once.
+//! 1. `start <= end <= capacity <= memory.len()`, and `memory[start..end]` are the held bytes: in order, each once.
 //! 2. `memory[..start]` are the bytes that were held and passed on directly before those, oldest first, so that a reader
 //!    can step back over them.
+//!
+//! What lies from `end` on means nothing, and may be used for a moment (`joined`).
 
 use std::fmt;
 
@@ -28,6 +30,7 @@ use std::fmt;
 /// ```
 pub struct Buffer<M = Box<[u8]>> {
     memory: M,
+    capacity: usize,
     start: usize,
     end: usize,
 }
@@ -36,7 +39,14 @@ impl Buffer {
     /// An empty buffer of `capacity` bytes of its own. 0 is allowed: such a buffer holds nothing ever.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Buffer {
-        Buffer::over(vec![0; capacity].into_boxed_slice())
+        Buffer::with_slack(capacity, 0)
+    }
+
+    /// The same with `slack` bytes of memory more, in which [`joined`](Buffer::joined) puts what is not to be held.
+    #[must_use]
+    pub fn with_slack(capacity: usize, slack: usize) -> Buffer {
+        let memory = vec![0; capacity.saturating_add(slack)].into_boxed_slice();
+        Buffer { memory, capacity, start: 0, end: 0 }
     }
 }
 
@@ -44,14 +54,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     /// An empty buffer over the caller's memory. What is in the memory does not matter.
     #[must_use]
     pub fn over(memory: M) -> Buffer<M> {
-        Buffer { memory, start: 0, end: 0 }
+        Buffer { capacity: memory.as_ref().len(), memory, start: 0, end: 0 }
     }
 
     /// How many bytes it can hold.
     #[must_use]
     #[inline]
     pub fn capacity(&self) -> usize {
-        self.memory.as_ref().len()
+        self.capacity
     }
 
     /// How many bytes are held.
@@ -93,24 +103,18 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     #[must_use]
     #[inline]
     pub fn keep(&mut self, chunk: &[u8]) -> bool {
-        let tail = self.memory.as_mut().get_mut(self.end..);
-        match tail.and_then(|tail| tail.get_mut(..chunk.len())) {
-            Some(place) => {
-                place.copy_from_slice(chunk);
-                self.end += chunk.len();
-                true
-            }
-            None => self.keep_at_front(chunk),
+        if chunk.len() > self.capacity - self.end {
+            return chunk.len() <= self.room() && self.keep_at_front(chunk);
         }
+        self.memory.as_mut()[self.end..][..chunk.len()].copy_from_slice(chunk);
+        self.end += chunk.len();
+        true
     }
 
     /// `keep` when the end of the memory is too near: after everything, or after a part, was passed on. Hot only if the
     /// descriptor cuts most writes short.
     #[cold]
     fn keep_at_front(&mut self, chunk: &[u8]) -> bool {
-        if chunk.len() > self.room() {
-            return false;
-        }
         self.move_to_front();
         self.memory.as_mut()[self.end..self.end + chunk.len()].copy_from_slice(chunk);
         self.end += chunk.len();
@@ -121,6 +125,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
         self.memory.as_mut().copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
+    }
+
+    /// The held bytes and then `chunk`, in one piece, without taking the chunk in: for a call that is to carry both, and is
+    /// cheaper for one piece than for two. `None` if there is no memory for it behind the held bytes.
+    #[must_use]
+    pub fn joined(&mut self, chunk: &[u8]) -> Option<&[u8]> {
+        let piece = self.memory.as_mut().get_mut(self.start..self.end.checked_add(chunk.len())?)?;
+        piece[self.end - self.start..].copy_from_slice(chunk);
+        Some(piece)
     }
 
     /// Takes in as much of `chunk` as fits, and gives back the rest.
@@ -213,7 +226,7 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
         self.memory.as_mut()[self.start] = byte;
     }
 
-    /// Forgets what was passed on, and has `fill` write new bytes to the whole memory and tell how many they are.
+    /// Forgets what was passed on, and has `fill` write new bytes to memory of the capacity and tell how many they are.
     ///
     /// # Errors
     /// What `fill` returned; nothing is held then.
@@ -223,8 +236,8 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     pub fn refill<E>(&mut self, fill: impl FnOnce(&mut [u8]) -> Result<usize, E>) -> Result<(), E> {
         assert!(self.is_empty(), "refilled over held bytes");
         self.clear();
-        let filled = fill(self.memory.as_mut())?;
-        assert!(filled <= self.capacity(), "filled beyond the memory");
+        let filled = fill(&mut self.memory.as_mut()[..self.capacity])?;
+        assert!(filled <= self.capacity, "filled beyond the memory");
         self.end = filled;
         Ok(())
     }

@@ -6,8 +6,9 @@
 //!
 //! # When it writes
 //!
-//! A chunk that fits stays in the buffer. When one does not fit, a single `writev` carries what is held and the chunk; a
-//! chunk larger than the capacity therefore is never copied. So every such call carries more than a whole capacity, and
+//! A chunk that fits stays in the buffer. When one does not fit, a single call carries what is held and the chunk (`writev`;
+//! for chunks up to 4096 bytes, and a buffer of the stream's own, `write`, which costs less than the copy does); a chunk
+//! larger than the capacity therefore is never copied. So every such call carries more than a whole capacity, and
 //! N bytes, in chunks of whatever sizes, cost at most N / (capacity + 1) calls, rounded down, and one for the flush at the
 //! end. No schedule with that capacity makes fewer, and no size of chunk is a cliff.
 //!
@@ -38,7 +39,7 @@
 //! # What it does not do
 //!
 //! It moves bytes: there is no locale and no encoding (C++'s `codecvt`), and `BINARY` changes nothing. It locks nothing;
-//! share it behind a `Mutex`. It takes no memory beyond its capacity and few bytes more.
+//! share it behind a `Mutex`. It takes no memory beyond its capacity and 4096 bytes.
 //!
 //! ```
 //! use std::io::{BufRead, Seek, Write};
@@ -105,6 +106,10 @@ pub struct FileBuf<D: Descriptor = OwnedFd, M: AsRef<[u8]> + AsMut<[u8]> = Box<[
 
 type DropErrorHook = Box<dyn FnOnce(Unwritten) + Send + Sync>;
 
+/// To write one piece costs 200 ns where two cost 300 (to /dev/null, Linux 6.18), and to copy so many bytes 40: shorter
+/// chunks are put behind the held bytes, in memory that a stream with a buffer of its own has for that.
+const JOINED: usize = 4096;
+
 /// What the buffer holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Side {
@@ -143,7 +148,7 @@ impl<D: Descriptor> FileBuf<D> {
     /// The same with a buffer of `capacity` bytes. 0: unbuffered, each read and each chunk is a call.
     #[must_use]
     pub fn with_capacity(capacity: usize, descriptor: D) -> FileBuf<D> {
-        FileBuf::with_buffer(vec![0; capacity].into_boxed_slice(), descriptor)
+        FileBuf::over(Buffer::with_slack(capacity, capacity.min(JOINED)), descriptor)
     }
 }
 
@@ -152,10 +157,14 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
     #[must_use]
     #[doc(alias("pubsetbuf", "setbuf", "setvbuf"))]
     pub fn with_buffer(memory: M, descriptor: D) -> FileBuf<D, M> {
+        FileBuf::over(Buffer::over(memory), descriptor)
+    }
+
+    fn over(buffer: Buffer<M>, descriptor: D) -> FileBuf<D, M> {
         FileBuf {
             access: descriptor.access(),
             descriptor: Some(descriptor),
-            buffer: Buffer::over(memory),
+            buffer,
             back: Back::default(),
             side: Side::Neutral,
             lines: false,
@@ -263,19 +272,25 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
     /// One call for what is held and `chunk`. Returns how much of the chunk went; what went of the held bytes is no longer
     /// held.
     fn write_once(&mut self, chunk: &[u8]) -> io::Result<usize> {
-        let held = if self.writes_held() { self.buffer.held() } else { &[] };
-        let held_len = held.len();
-        let both = [IoSlice::new(held), IoSlice::new(chunk)];
-        let pieces = match (held.is_empty(), chunk.is_empty()) {
-            (true, _) => &both[1..],
-            (_, true) => &both[..1],
-            _ => &both[..],
-        };
+        let held_len = if self.writes_held() { self.buffer.len() } else { 0 };
         let side = self.side;
         if held_len > 0 {
             // Stays so if the call panics.
             self.side = Side::InDoubt;
         }
+        let (one, two);
+        let pieces: &[IoSlice<'_>] = if held_len == 0 {
+            one = [IoSlice::new(chunk)];
+            &one
+        } else if chunk.len() <= JOINED
+            && let Some(piece) = self.buffer.joined(chunk)
+        {
+            one = [IoSlice::new(piece)];
+            &one
+        } else {
+            two = [IoSlice::new(self.buffer.held()), IoSlice::new(chunk)];
+            &two
+        };
         let descriptor = self.descriptor.as_mut().expect("a stream has its descriptor until it is consumed");
         let written = retried(|| descriptor.writev(pieces));
         self.side = side;

@@ -1,6 +1,6 @@
 //! Errors lose nothing: each error at the nth call for every n, panics, failed fsync, drop and close.
 
-use std::io::{ErrorKind, Read, Write};
+use std::io::{ErrorKind, Read, Seek, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -328,6 +328,19 @@ fn what_the_descriptor_does_not_allow_is_refused_before_anything_is_held() {
     assert_eq!(stream.read(&mut [0]).expect_err("write only").raw_os_error(), bad);
     assert_eq!(stream.in_avail().expect_err("write only").raw_os_error(), bad);
     stream.write_all(b"x").expect("it writes");
+}
+
+#[test]
+fn bytes_to_be_appended_stand_at_the_end_wherever_the_offset_is() {
+    let scripted = Scripted::holding(b"abcdef").appending();
+    let mut stream = FileBuf::with_capacity(8, scripted.clone());
+    stream.read_exact(&mut [0; 2]).expect("nothing fails");
+    assert_eq!(stream.stream_position().expect("nothing fails"), 2);
+    stream.write_all(b"XY").expect("it fits");
+    assert_eq!(stream.stream_position().expect("nothing fails"), 8);
+    assert_eq!(stream.in_avail().expect("nothing fails"), 0);
+    stream.close().expect("nothing fails");
+    assert_eq!(scripted.file(), b"abcdefXY");
 }
 
 #[test]

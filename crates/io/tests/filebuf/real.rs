@@ -144,7 +144,7 @@ fn a_pipe_that_would_block_loses_nothing() {
     let mut stream = FileBuf::with_capacity(1000, writer);
     let (mut taken, mut arrived) = (Vec::new(), Vec::new());
     for round in 0..200_usize {
-        let chunk: Vec<u8> = (0..1500 + round).map(|at| (at * 7 + round) as u8).collect();
+        let chunk: Vec<u8> = (0..1500 + round).map(|at| ((at * 7 + round) % 251).to_le_bytes()[0]).collect();
         let mut rest = &chunk[..];
         while !rest.is_empty() {
             let (count, result) = stream.put(rest);
