@@ -9,7 +9,7 @@ use proptest::prelude::*;
 use super::scripted::{Scripted, Turn};
 
 fn config() -> ProptestConfig {
-    let cases = if cfg!(miri) { 12 } else { ProptestConfig::default().cases };
+    let cases = if cfg!(miri) { 2 } else { ProptestConfig::default().cases };
     ProptestConfig { cases, failure_persistence: None, ..ProptestConfig::default() }
 }
 
@@ -25,6 +25,7 @@ fn writes(capacity: usize, sizes: impl IntoIterator<Item = usize>) -> Vec<usize>
 }
 
 #[test]
+#[cfg_attr(miri, ignore = "30 MB take it an hour, and tell no more than 30")]
 fn a_thousand_chunks_of_any_size_have_no_cliff() {
     // Chunk, write calls with a capacity of 8192. A call per chunk would be 1000.
     let table = [

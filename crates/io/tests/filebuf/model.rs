@@ -80,7 +80,7 @@ fn turn() -> impl Strategy<Value = Turn> {
 
 fn sequences() -> u32 {
     // Miri is a thousand times slower, and cannot read the environment.
-    if cfg!(miri) { 12 } else { ProptestConfig::default().cases }
+    if cfg!(miri) { 2 } else { ProptestConfig::default().cases }
 }
 
 fn config() -> ProptestConfig {

@@ -145,7 +145,7 @@ impl Descriptor for Scripted {
     fn writev(&mut self, from: &[IoSlice<'_>]) -> Result<usize, Errno> {
         let mut world = self.0.borrow_mut();
         world.calls.write += 1;
-        let bytes: Vec<u8> = from.iter().flat_map(|piece| piece.iter().copied()).collect();
+        let bytes: Vec<u8> = from.iter().map(|piece| &**piece).collect::<Vec<_>>().concat();
         assert!(!bytes.is_empty(), "a write of nothing");
         if let Some((first, turn)) = world.writes_from
             && world.calls.write >= first
