@@ -1,6 +1,6 @@
 //! Errors lose nothing: each error at the nth call for every n, panics, failed fsync, drop and close.
 
-use std::io::{ErrorKind, Read, Seek, Write};
+use std::io::{ErrorKind, Read, Seek, SeekFrom, Write};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex};
 
@@ -341,6 +341,24 @@ fn bytes_to_be_appended_stand_at_the_end_wherever_the_offset_is() {
     assert_eq!(stream.in_avail().expect("nothing fails"), 0);
     stream.close().expect("nothing fails");
     assert_eq!(scripted.file(), b"abcdefXY");
+}
+
+#[test]
+fn a_byte_put_back_differently_shows_until_the_next_move_only() {
+    for relative in [true, false] {
+        let mut stream = FileBuf::with_capacity(8, Scripted::holding(b"abcdef"));
+        let mut into = [0; 3];
+        stream.read_exact(&mut into).expect("nothing fails");
+        // Within the buffer, which begins behind the bytes that went straight to the caller.
+        stream.read_exact(&mut into[..2]).expect("nothing fails");
+        assert!(stream.put_back(b'X'));
+        stream.read_exact(&mut into[..2]).expect("nothing fails");
+        assert_eq!(&into[..2], b"Xf");
+        let moved = if relative { stream.seek_relative(-2) } else { stream.seek(SeekFrom::Current(-2)).map(drop) };
+        moved.expect("nothing fails");
+        stream.read_exact(&mut into[..2]).expect("nothing fails");
+        assert_eq!(&into[..2], b"ef");
+    }
 }
 
 #[test]
