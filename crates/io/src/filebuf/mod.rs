@@ -676,8 +676,10 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> Drop for FileBuf<D, M> {
 /// Makes an error of a panic: a drop while unwinding must not start a second one.
 fn calm<T>(work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| {
-        // Its own drop could panic.
-        std::mem::forget(panic);
+        // What was thrown may throw in its turn when it is dropped. Twice is enough.
+        if let Err(second) = catch_unwind(AssertUnwindSafe(move || drop(panic))) {
+            std::mem::forget(second);
+        }
         Err(io::Error::other("a call panicked while a stream was dropped"))
     })
 }
