@@ -11,6 +11,7 @@ pub mod locale;
 pub mod memory;
 pub mod pipe;
 pub mod retry;
+pub mod shared;
 pub mod signal;
 pub mod simd;
 pub mod start;
