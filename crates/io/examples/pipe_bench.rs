@@ -1,0 +1,461 @@
+//! Measures one way of passing tokens or bytes, once, and prints one line of JSON.
+//!
+//! ```text
+//! pipe_bench tokens kernel64k|kernel1m|ours|ours-fair|ours-fair64 PROCESSES TOKENS
+//! pipe_bench bag bag|bag-fair|kernel64k PROCESSES TURNS
+//! pipe_bench stream kernel64k|kernel1m|mpsc|crossbeam|ours|ours1m|ours-fair|ours-fair64|spsc|spsc1m|spsc-lend CHUNK BYTES [PAIRS]
+//! ```
+//!
+//! `tokens` is the program of Linux commit 0ddad21d3e99: one pipe, into which {0, -1} is written; each process reads one int,
+//! ignores a negative one, writes the next value back, and -1 behind it when the value read was odd; it stops when the value
+//! it wrote has reached TOKENS. `bag` takes and gives back a token TURNS times in all, with half as many tokens as processes;
+//! over the kernel's pipe a token is a byte. `stream` writes BYTES in pieces of CHUNK in one thread (or PAIRS) and reads them
+//! in as many, into buffers of at least 64 KiB; both sides copy, but `spsc-lend` fills and sums the bytes where they lie.
+//! A name without a size has 64 KiB; the channels carry vectors of CHUNK bytes, as many as fit 64 KiB, at least 16.
+//!
+//! `ours-fair64` lets who waits be overtaken 64 times.
+//!
+//! `passed_to_other` is how often a process got a value that another had written: where it is small, the pipe fed whoever
+//! wrote. `share_min` and `share_max` are the parts of the work that the least and the most served process did.
+
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::process::{Command, ExitCode};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+use fdd_io::pipe::shared::Pipe;
+use fdd_io::pipe::tokens::Tokens;
+use fdd_io::pipe::{Options, spsc};
+
+type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// What a thread or process used and did.
+#[derive(Debug, Default, Clone, Copy)]
+struct Used {
+    cpu_ns: u64,
+    switches: u64,
+    done: u64,
+    passed: u64,
+    end_ns: u64,
+}
+
+fn now_ns() -> u64 {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    now.tv_sec.cast_unsigned() * 1_000_000_000 + now.tv_nsec.cast_unsigned()
+}
+
+/// The CPU time and context switches of this thread so far.
+fn used_so_far() -> Used {
+    let cpu = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let status = std::fs::read_to_string("/proc/thread-self/status").unwrap_or_default();
+    let switches = status
+        .lines()
+        .filter(|line| line.contains("ctxt_switches"))
+        .filter_map(|line| line.split_whitespace().nth(1)?.parse::<u64>().ok())
+        .sum();
+    let cpu_ns = cpu.split_whitespace().next().and_then(|word| word.parse().ok()).unwrap_or(0);
+    Used { cpu_ns, switches, end_ns: now_ns(), ..Used::default() }
+}
+
+impl Used {
+    fn since(self, before: Used) -> Used {
+        Used { cpu_ns: self.cpu_ns - before.cpu_ns, switches: self.switches - before.switches, ..self }
+    }
+}
+
+/// A pipe as the token program needs it.
+trait Ints {
+    fn get(&mut self) -> io::Result<Option<i32>>;
+    fn put(&mut self, value: i32) -> io::Result<()>;
+}
+
+struct Ends<R, W>(R, W);
+
+impl<R: Read, W: Write> Ints for Ends<R, W> {
+    fn get(&mut self) -> io::Result<Option<i32>> {
+        let mut int = [0; 4];
+        match self.0.read(&mut int)? {
+            4 => Ok(Some(i32::from_ne_bytes(int))),
+            0 => Ok(None),
+            cut => Err(io::Error::other(format!("{cut} bytes of a token"))),
+        }
+    }
+
+    fn put(&mut self, value: i32) -> io::Result<()> {
+        match self.1.write(&value.to_ne_bytes())? {
+            4 => Ok(()),
+            cut => Err(io::Error::other(format!("{cut} bytes of a token"))),
+        }
+    }
+}
+
+fn pass_tokens(pipe: &mut impl Ints, last: i32) -> io::Result<Used> {
+    let (mut done, mut passed, mut written) = (0, 0, -1);
+    let before = used_so_far();
+    loop {
+        let value = match pipe.get()? {
+            Some(value) if value < 0 => continue,
+            Some(value) => value,
+            None => break,
+        };
+        done += 1;
+        passed += u64::from(value != written);
+        written = value + 1;
+        pipe.put(written)?;
+        if value % 2 == 1 {
+            pipe.put(-1)?;
+        }
+        if written >= last {
+            break;
+        }
+    }
+    Ok(Used { done, passed, ..used_so_far().since(before) })
+}
+
+fn take_turns(bag: &str, turns: u64) -> Result<Used, Failure> {
+    let before = used_so_far();
+    if bag == "kernel64k" {
+        let (mut read, mut write) = (raw(io::stdin().as_fd())?, raw(io::stdout().as_fd())?);
+        let mut token = [0];
+        for _ in 0..turns {
+            read.read_exact(&mut token)?;
+            write.write_all(&token)?;
+        }
+    } else {
+        let mut holder = Tokens::attach(io::stdin())?.holder()?;
+        for _ in 0..turns {
+            holder.acquire()?;
+            holder.release()?;
+        }
+    }
+    Ok(Used { done: turns, ..used_so_far().since(before) })
+}
+
+fn raw(fd: impl AsFd) -> io::Result<std::fs::File> {
+    Ok(std::fs::File::from(fd.as_fd().try_clone_to_owned()?))
+}
+
+/// One process of a measurement: standard input (and output) is the pipe; it says that it is ready, waits for `go` on no
+/// other channel than the pipe itself, and prints what it used on standard error.
+fn child(words: &[&str]) -> Result<(), Failure> {
+    let used = match words {
+        ["tokens", "ours", last] => {
+            let pipe = Pipe::attach(io::stdin())?;
+            let mut ends = Ends(pipe.reader()?, pipe.writer()?);
+            say_ready()?;
+            pass_tokens(&mut ends, last.parse()?)?
+        }
+        ["tokens", _, last] => {
+            say_ready()?;
+            pass_tokens(&mut Ends(raw(io::stdin())?, raw(io::stdout())?), last.parse()?)?
+        }
+        ["bag", bag, turns] => {
+            say_ready()?;
+            take_turns(bag, turns.parse()?)?
+        }
+        _ => return Err("unknown child".into()),
+    };
+    let Used { cpu_ns, switches, done, passed, end_ns } = used;
+    // One write, so that the lines of many children do not mix.
+    Ok(io::stderr().write_all(format!("{cpu_ns} {switches} {done} {passed} {end_ns}\n").as_bytes())?)
+}
+
+fn say_ready() -> io::Result<()> {
+    io::stderr().write_all(b"ready\n")
+}
+
+fn parse_used(line: &str) -> Option<Used> {
+    let mut words = line.split(' ').map(str::parse::<u64>);
+    let mut next = || words.next()?.ok();
+    Some(Used { cpu_ns: next()?, switches: next()?, done: next()?, passed: next()?, end_ns: next()? })
+}
+
+/// Runs `processes` children over `stdin` and `stdout`, and `start` when all are ready.
+fn run_children(
+    words: &[String],
+    processes: u64,
+    ends: (OwnedFd, OwnedFd),
+    start: impl FnOnce() -> Result<(), Failure>,
+) -> Result<(f64, Vec<Used>), Failure> {
+    let (reports, report) = io::pipe()?;
+    let program = std::env::current_exe()?;
+    let mut children = Vec::new();
+    for _ in 0..processes {
+        children.push(
+            Command::new(&program)
+                .arg("child")
+                .args(words)
+                .stdin(ends.0.try_clone()?)
+                .stdout(ends.1.try_clone()?)
+                .stderr(report.try_clone()?)
+                .spawn()?,
+        );
+    }
+    drop((report, ends));
+    let mut reports = BufReader::new(reports);
+    let mut line = String::new();
+    for _ in 0..processes {
+        line.clear();
+        reports.read_line(&mut line)?;
+        if line != "ready\n" {
+            return Err(format!("a child said: {line}").into());
+        }
+    }
+    let begin = now_ns();
+    start()?;
+    let mut used = Vec::new();
+    for line in reports.lines() {
+        let line = line?;
+        used.push(parse_used(&line).ok_or_else(|| format!("a child said: {line}"))?);
+    }
+    for mut child in children {
+        child.wait()?;
+    }
+    if used.len() as u64 != processes {
+        return Err("a child did not finish".into());
+    }
+    let end = used.iter().map(|used| used.end_ns).max().unwrap_or(begin);
+    Ok(((end - begin) as f64 / 1e9, used))
+}
+
+fn kernel_pipe(name: &str) -> Result<(io::PipeReader, io::PipeWriter), Failure> {
+    let (reader, writer) = io::pipe()?;
+    rustix::pipe::fcntl_setpipe_size(&writer, if name == "kernel1m" { 1 << 20 } else { 1 << 16 })?;
+    Ok((reader, writer))
+}
+
+fn options(name: &str) -> Options {
+    let options = Options::new(if name.ends_with("1m") { 1 << 20 } else { 1 << 16 });
+    match name {
+        _ if name.contains("-fair64") => options.overtakes(64),
+        _ if name.contains("-fair") => options.fair(),
+        _ => options,
+    }
+}
+
+fn tokens(name: &str, processes: u64, last: u64) -> Result<(), Failure> {
+    let first = [0i32, -1].map(i32::to_ne_bytes).concat();
+    let last_word = last.to_string();
+    let (seconds, used) = if name.starts_with("kernel") {
+        let (reader, mut writer) = kernel_pipe(name)?;
+        let ends = (reader.into(), writer.try_clone()?.into());
+        run_children(&["tokens".into(), "kernel".into(), last_word], processes, ends, || Ok(writer.write_all(&first)?))?
+    } else {
+        let pipe = options(name).memfd()?;
+        let mut writer = pipe.writer()?;
+        let memory = pipe.descriptors().memory;
+        let ends = (memory.try_clone_to_owned()?, memory.try_clone_to_owned()?);
+        run_children(&["tokens".into(), "ours".into(), last_word], processes, ends, || Ok(writer.write_all(&first)?))?
+    };
+    report("ns_per_token", seconds * 1e9 / last as f64, seconds, &used)
+}
+
+fn bag(name: &str, processes: u64, turns: u64) -> Result<(), Failure> {
+    let count = (processes / 2).max(1);
+    let words = ["bag".into(), name.to_owned(), (turns / processes).to_string()];
+    let (seconds, used) = if name.starts_with("kernel") {
+        let (reader, mut writer) = kernel_pipe(name)?;
+        let ends = (reader.into(), writer.try_clone()?.into());
+        let tokens = vec![b'+'; usize::try_from(count)?];
+        run_children(&words, processes, ends, || Ok(writer.write_all(&tokens)?))?
+    } else {
+        let bag = Tokens::memfd(u32::try_from(count)?, name == "bag-fair")?;
+        // All are held until the children are there.
+        let mut holder = bag.holder()?;
+        for _ in 0..count {
+            holder.acquire()?;
+        }
+        let ends = (bag.as_fd().try_clone_to_owned()?, bag.as_fd().try_clone_to_owned()?);
+        run_children(&words, processes, ends, || Ok(drop(holder)))?
+    };
+    report("ns_per_token", seconds * 1e9 / turns as f64, seconds, &used)
+}
+
+fn report(unit: &str, value: f64, seconds: f64, used: &[Used]) -> Result<(), Failure> {
+    let sum = |of: fn(&Used) -> u64| used.iter().map(of).sum::<u64>();
+    let done = sum(|used| used.done).max(1) as f64;
+    let shares = || used.iter().map(|used| used.done as f64 / done);
+    writeln!(
+        io::stdout(),
+        r#"{{"seconds":{seconds:.6},"{unit}":{value:.1},"cpu_s":{:.6},"ctx_switches":{},"passed_to_other":{},"share_min":{:.4},"share_max":{:.4}}}"#,
+        sum(|used| used.cpu_ns) as f64 / 1e9,
+        sum(|used| used.switches),
+        sum(|used| used.passed),
+        shares().fold(1.0, f64::min),
+        shares().fold(0.0, f64::max),
+    )?;
+    Ok(())
+}
+
+/// Reads to the end, and returns how much it was.
+fn read_all(mut reader: impl Read, chunk: usize) -> io::Result<u64> {
+    let mut buffer = vec![0; chunk.max(1 << 16)];
+    let mut total = 0;
+    loop {
+        match reader.read(&mut buffer)? {
+            0 => return Ok(total),
+            len => total += len as u64,
+        }
+    }
+}
+
+fn write_all(mut writer: impl Write, chunk: usize, times: u64) -> io::Result<()> {
+    let source: Vec<u8> = (0..chunk).map(|at| (at % 251) as u8).collect();
+    for _ in 0..times {
+        writer.write_all(&source)?;
+    }
+    Ok(())
+}
+
+/// Runs all writers and readers at once, and checks that the bytes add up.
+fn run_threads<'a>(
+    writers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send + 'a>>,
+    readers: Vec<Box<dyn FnOnce() -> io::Result<u64> + Send + 'a>>,
+    total: u64,
+) -> Result<(), Failure> {
+    let barrier = Arc::new(std::sync::Barrier::new(writers.len() + readers.len() + 1));
+    let read = AtomicU64::new(0);
+    let (seconds, used) = std::thread::scope(|scope| -> Result<_, Failure> {
+        let mut threads = Vec::new();
+        for writer in writers {
+            let barrier = Arc::clone(&barrier);
+            threads.push(scope.spawn(move || {
+                barrier.wait();
+                let before = used_so_far();
+                writer().map(|()| used_so_far().since(before))
+            }));
+        }
+        for reader in readers {
+            let (barrier, read) = (Arc::clone(&barrier), &read);
+            threads.push(scope.spawn(move || {
+                barrier.wait();
+                let before = used_so_far();
+                let len = reader()?;
+                read.fetch_add(len, Ordering::Relaxed);
+                Ok(Used { done: len, ..used_so_far().since(before) })
+            }));
+        }
+        barrier.wait();
+        let begin = Instant::now();
+        let used: Vec<io::Result<Used>> =
+            threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect();
+        Ok((begin.elapsed().as_secs_f64(), used.into_iter().collect::<io::Result<Vec<Used>>>()?))
+    })?;
+    if read.load(Ordering::Relaxed) != total {
+        return Err(format!("{} of {total} bytes came", read.load(Ordering::Relaxed)).into());
+    }
+    report("bytes_per_s", total as f64 / seconds, seconds, &used)
+}
+
+/// A channel of vectors read as a stream.
+fn count_vectors(vectors: impl Iterator<Item = Vec<u8>>) -> u64 {
+    vectors.map(|vector| vector.len() as u64).sum()
+}
+
+fn lent(chunk: usize, times: u64, capacity: usize) -> Result<(), Failure> {
+    let (mut writer, mut reader) = spsc(capacity)?;
+    let fill = move || {
+        let source: Vec<u8> = (0..chunk).map(|at| (at % 251) as u8).collect();
+        for _ in 0..times {
+            let mut done = 0;
+            while done < chunk {
+                let space = writer.reserve(1)?;
+                let len = space.len().min(chunk - done).min(capacity / 4);
+                space[..len].copy_from_slice(&source[done..done + len]);
+                writer.commit(len);
+                done += len;
+            }
+        }
+        Ok(())
+    };
+    let sum = move || {
+        let (mut total, mut sum) = (0, 0u64);
+        loop {
+            let bytes = reader.filled(1)?;
+            if bytes.is_empty() {
+                std::hint::black_box(sum);
+                return Ok(total);
+            }
+            let len = bytes.len();
+            sum = bytes.iter().fold(sum, |sum, &byte| sum.wrapping_add(byte.into()));
+            reader.release(len);
+            total += len as u64;
+        }
+    };
+    run_threads(vec![Box::new(fill)], vec![Box::new(sum)], times * chunk as u64)
+}
+
+fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Failure> {
+    let times = (bytes / (chunk * pairs) as u64).max(1);
+    let total = times * (chunk * pairs) as u64;
+    let queued = ((1 << 16) / chunk).max(16);
+    let mut writers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
+    let mut readers: Vec<Box<dyn FnOnce() -> io::Result<u64> + Send>> = Vec::new();
+    let broken = |_| io::ErrorKind::BrokenPipe.into();
+    match name {
+        "kernel64k" | "kernel1m" => {
+            let (reader, writer) = kernel_pipe(name)?;
+            for _ in 0..pairs {
+                let (reader, writer) = (reader.try_clone()?, writer.try_clone()?);
+                writers.push(Box::new(move || write_all(writer, chunk, times)));
+                readers.push(Box::new(move || read_all(reader, chunk)));
+            }
+        }
+        "ours" | "ours1m" | "ours-fair" | "ours-fair64" => {
+            let (writer, reader) = options(name).threads()?;
+            for _ in 0..pairs {
+                let (reader, writer) = (reader.another()?, writer.another()?);
+                writers.push(Box::new(move || write_all(writer, chunk, times)));
+                readers.push(Box::new(move || read_all(reader, chunk)));
+            }
+        }
+        "spsc" | "spsc1m" if pairs == 1 => {
+            let (writer, reader) = spsc(if name == "spsc1m" { 1 << 20 } else { 1 << 16 })?;
+            writers.push(Box::new(move || write_all(writer, chunk, times)));
+            readers.push(Box::new(move || read_all(reader, chunk)));
+        }
+        "spsc-lend" if pairs == 1 => return lent(chunk, times, 1 << 16),
+        "mpsc" if pairs == 1 => {
+            let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(queued);
+            writers.push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));
+            readers.push(Box::new(move || Ok(count_vectors(receiver.into_iter()))));
+        }
+        "crossbeam" => {
+            let (sender, receiver) = crossbeam_channel::bounded::<Vec<u8>>(queued);
+            for _ in 0..pairs {
+                let (sender, receiver) = (sender.clone(), receiver.clone());
+                let broken = |_| io::ErrorKind::BrokenPipe.into();
+                writers.push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));
+                readers.push(Box::new(move || Ok(count_vectors(receiver.into_iter()))));
+            }
+        }
+        _ => return Err(format!("no such implementation for {pairs} pairs: {name}").into()),
+    }
+    run_threads(writers, readers, total)
+}
+
+fn run(words: &[&str]) -> Result<(), Failure> {
+    match words {
+        ["child", words @ ..] => child(words),
+        ["tokens", name, processes, last] => tokens(name, processes.parse()?, last.parse()?),
+        ["bag", name, processes, turns] => bag(name, processes.parse()?, turns.parse()?),
+        ["stream", name, chunk, bytes] => stream(name, chunk.parse()?, bytes.parse()?, 1),
+        ["stream", name, chunk, bytes, pairs] => stream(name, chunk.parse()?, bytes.parse()?, pairs.parse()?),
+        _ => Err("usage: pipe_bench tokens|bag|stream IMPLEMENTATION PROCESSES|CHUNK TOTAL [PAIRS]".into()),
+    }
+}
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    let words: Vec<&str> = words.iter().map(String::as_str).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            // Nowhere else to say it.
+            let _ = writeln!(io::stderr(), "pipe_bench: {error}");
+            ExitCode::FAILURE
+        }
+    }
+}

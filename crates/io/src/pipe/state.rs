@@ -1,0 +1,809 @@
+//! What the ends of a pipe agree on: the lock, the positions, who is attached, who waits, and how a dead end is repaired.
+//! No bytes move here.
+//!
+//! # The lock
+//! One word that holds its owner's name: the number of a slot and of the slot's generation. Who cannot get it sleeps on it,
+//! at most `BOUND`, then asks whether the owner lives, and takes it over from the dead. It is held for a few dozen
+//! instructions, and for a copy of at most `ATOMIC` bytes.
+//!
+//! # What is true and what follows
+//! Every change becomes true by one store: `alloc` moving on publishes a small write, `taken` moving on is a small read, a
+//! slot's `claim` becoming `NONE` publishes a large write or gives the space of a large read back. All else (counts, queues,
+//! turns) follows from these and from the slots. Whoever takes the lock over from the dead computes it anew (`repair`), so it
+//! does not matter where in a change the owner died.
+//!
+//! # Claims
+//! A large piece is claimed under the lock, copied without it, and finished under it. Readers see nothing behind the
+//! oldest unfinished write claim; writers get no space behind the oldest unfinished read claim. The write claim of a dead end
+//! becomes a hole, which readers step over; its read claim is given back, and what it had taken is lost with it.
+//!
+//! # Waiting
+//! Who has to wait queues on its side, and sleeps on its own word. `settle`, which runs whenever the lock is given back,
+//! gives the turn to the head of each queue that could go on. There is one turn on each side: while the woken one is on its
+//! way nobody else is woken (this is the suppression of wake-ups), and when it has been served, `settle` wakes the next if
+//! something is left. In fair mode only the head of the queue may be served; otherwise whoever comes may.
+
+use std::cell::Cell;
+use std::time::{Duration, Instant};
+
+use super::sync::{Signal, Word32, Word64, death, spin_loop};
+
+/// The longest sleep. Then the sleeper looks whether those it waits for live: the bound on how long a death can go unnoticed.
+pub(super) const BOUND: Duration = Duration::from_millis(150);
+/// How often nobody looks for the dead again, without an occasion.
+const SWEEP_MILLIS: u64 = 50;
+/// How many ends a pipe can have: what the lock's word has room for.
+pub(super) const MOST_ENDS: u32 = 4000;
+
+const INDEX_BITS: u32 = 12;
+const GENERATIONS: u32 = 1 << 19;
+const CONTENDED: u32 = 1;
+
+/// The two sides of a pipe, as indices.
+pub(super) const READ: usize = 0;
+pub(super) const WRITE: usize = 1;
+
+/// What a slot holds.
+pub(super) mod kind {
+    pub(in crate::pipe) const FREE: u32 = 0;
+    pub(in crate::pipe) const READER: u32 = 1;
+    pub(in crate::pipe) const WRITER: u32 = 2;
+    /// Nobody, but a hole that readers have not passed.
+    pub(in crate::pipe) const HOLE: u32 = 3;
+    pub(in crate::pipe) const HOLDER: u32 = 4;
+}
+
+/// What a slot has claimed of the ring.
+pub(super) mod claim {
+    pub(in crate::pipe) const NONE: u32 = 0;
+    /// Being copied by a live end.
+    pub(in crate::pipe) const COPYING: u32 = 1;
+    /// A writer's bytes that will never come.
+    pub(in crate::pipe) const HOLE: u32 = 2;
+}
+
+/// A waiting end's word.
+mod wake {
+    pub(super) const AWAKE: u32 = 0;
+    pub(super) const TURN: u32 = 1;
+    pub(super) const ASLEEP: u32 = 2;
+}
+
+/// The words all ends share. The first line is all that an undisturbed read or write touches.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub(super) struct State {
+    /// Nobody, or the owner's name shifted left and the contended bit.
+    pub(super) lock: Signal,
+    /// Slots whose claim is a hole.
+    pub(super) holes: Word32,
+    /// Everything before it has been given to writers.
+    pub(super) alloc: Word64,
+    /// Everything before it has been given to readers. Of tokens: how many are out.
+    pub(super) taken: Word64,
+    /// First in the queue of each side, as index plus one.
+    head: [Word32; 2],
+    /// Who was woken and has not come yet, as index plus one.
+    turn: [Word32; 2],
+    /// Claims being copied, of each side.
+    pub(super) claims: [Word32; 2],
+    /// Ends attached, of each side.
+    pub(super) ends: [Word32; 2],
+    /// Which sides ever had an end, as bits.
+    pub(super) seen: Word32,
+    /// Which sides' events have a poller, as bits.
+    pub(super) armed: Word32,
+    tail: [Word32; 2],
+    /// How many were served since the head of the queue became it, and was not.
+    overtaken: [Word32; 2],
+    ticket: Word64,
+    /// When somebody last looked for the dead, in milliseconds of the monotonic clock.
+    swept: Word64,
+    /// Slots from here on were never used.
+    pub(super) used: Word32,
+}
+
+/// One end: who it is, what it has claimed, and its place in the queue.
+#[derive(Debug, Default)]
+#[repr(C, align(128))]
+pub(super) struct Slot {
+    pub(super) wake: Signal,
+    /// Tells a slot's owners apart. Changed by the next owner before anything else.
+    pub(super) generation: Signal,
+    /// The owner's process and attachment. Read without the lock.
+    pub(super) process: Signal,
+    pub(super) attachment: [Signal; 2],
+    pub(super) kind: Word32,
+    pub(super) claim: Word32,
+    queued: Word32,
+    pub(super) pos: Word64,
+    pub(super) len: Word64,
+    ticket: Word64,
+    /// How much it waits for: bytes of space.
+    need: Word64,
+    next: Word32,
+    previous: Word32,
+    pub(super) held: Word64,
+}
+
+/// What is being shared.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Purpose {
+    Bytes,
+    Tokens,
+}
+
+/// Fixed when the pipe was made. Each process keeps its own copy, so that no peer can change it.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Shape {
+    pub(super) purpose: Purpose,
+    /// Bytes (a power of two) or tokens.
+    pub(super) capacity: u64,
+    /// Up to here a write is one piece, and copied under the lock.
+    pub(super) atomic: usize,
+    /// The most that one claim takes.
+    pub(super) chunk: usize,
+    /// How often one who waits may be overtaken: 0 is first come, first served.
+    pub(super) overtakes: u32,
+}
+
+/// Where the state lies and what its surroundings can do.
+pub(super) trait Platform: Send + Sync {
+    fn state(&self) -> &State;
+    fn slots(&self) -> &[Slot];
+    /// Sleeps while the word has this value; may return early, and after at most this long.
+    fn wait(&self, word: &Signal, expected: u32, at_most: Duration);
+    fn wake(&self, word: &Signal);
+    /// Makes one side's event readable.
+    fn notify(&self, side: usize);
+    /// Whether the owner of this slot lives.
+    fn alive(&self, index: u32) -> bool;
+    /// False in a forked child, which owns none of its parent's ends.
+    fn ours(&self) -> bool;
+    /// Milliseconds of a clock that all peers share.
+    fn clock(&self) -> u64;
+    /// How often to look before sleeping.
+    fn spins(&self) -> u32;
+}
+
+/// How long to wait.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Patience {
+    None,
+    Until(Instant),
+    Endless,
+}
+
+impl Patience {
+    pub(super) fn at_most(span: Duration) -> Patience {
+        Instant::now().checked_add(span).map_or(Patience::Endless, Patience::Until)
+    }
+}
+
+/// What came of one try, with the lock held.
+#[derive(Debug)]
+pub(super) enum Step<T> {
+    Done(T),
+    NotYet,
+    Closed,
+}
+
+/// Why there was no more to be had.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Stop {
+    /// The other side is gone.
+    Closed,
+    WouldBlock,
+    TimedOut,
+    /// The positions contradict each other.
+    Damaged,
+    /// This is a forked child with its parent's end.
+    Forked,
+}
+
+/// An end's place among the others.
+#[derive(Debug)]
+pub(super) struct Seat {
+    pub(super) index: u32,
+    /// The name under which it takes the lock.
+    name: u32,
+    side: usize,
+    looks: Looks,
+}
+
+impl Seat {
+    pub(super) fn new(index: u32, generation: u32, side: usize) -> Seat {
+        Seat { index, name: (generation << INDEX_BITS | (index + 1)) << 1, side, looks: Looks::default() }
+    }
+}
+
+/// How often to look before sleeping: often where looking pays, not at all where who is waited for needs this processor. Then
+/// every now and again a few looks find out whether that has changed.
+#[derive(Debug, Default)]
+struct Looks {
+    worth: Cell<u32>,
+    sleeps: Cell<u32>,
+}
+
+impl Looks {
+    const TRIAL: u32 = 16;
+    const SLEEPS_BETWEEN_TRIALS: u32 = 16;
+
+    /// Looks until `there`, at most so often. Whether it was.
+    fn look(&self, most: u32, there: impl Fn() -> bool) -> bool {
+        let sleeps = self.sleeps.get().wrapping_add(1);
+        self.sleeps.set(sleeps);
+        let trial = if sleeps % Self::SLEEPS_BETWEEN_TRIALS == 1 { Self::TRIAL } else { 0 };
+        let looks = self.worth.get().max(trial).min(most);
+        for _ in 0..looks {
+            if there() {
+                self.worth.set((looks * 2).min(most));
+                return true;
+            }
+            spin_loop();
+        }
+        self.worth.set(self.worth.get() / 2);
+        there()
+    }
+}
+
+/// The generation after this one. Never zero, so that a lock's word is never zero.
+pub(super) fn next_generation(generation: u32) -> u32 {
+    (generation + 1) % GENERATIONS
+}
+
+/// A pipe, seen from one process.
+#[derive(Debug)]
+pub(super) struct Core<P> {
+    pub(super) platform: P,
+    pub(super) shape: Shape,
+}
+
+impl<P: Platform> Core<P> {
+    #[inline]
+    pub(super) fn state(&self) -> &State {
+        self.platform.state()
+    }
+
+    #[inline]
+    pub(super) fn slot(&self, index: u32) -> &Slot {
+        &self.platform.slots()[index as usize]
+    }
+
+    /// Takes the lock, repairing what a dead owner left.
+    #[inline]
+    pub(super) fn enter(&self, seat: &Seat) -> Result<Inside<'_, P>, Stop> {
+        if !self.platform.ours() {
+            return Err(Stop::Forked);
+        }
+        let owner_died = !self.state().lock.change(0, seat.name) && self.lock_slowly(seat.name);
+        let inside = Inside { core: self, wakes: [0, 0].map(Cell::new) };
+        if owner_died {
+            inside.repair();
+        }
+        let state = self.state();
+        if self.shape.purpose == Purpose::Bytes
+            && state.alloc.get().wrapping_sub(state.taken.get()) > self.shape.capacity
+        {
+            return Err(Stop::Damaged);
+        }
+        Ok(inside)
+    }
+
+    /// Returns whether the lock was taken over from a dead owner.
+    #[cold]
+    fn lock_slowly(&self, name: u32) -> bool {
+        let lock = &self.state().lock;
+        for _ in 0..self.platform.spins().min(100) {
+            if lock.load() == 0 && lock.change(0, name) {
+                return false;
+            }
+            spin_loop();
+        }
+        loop {
+            let seen = lock.load();
+            if seen == 0 {
+                // Others may sleep on it: only who has slept can know that nobody does.
+                if lock.change(0, name | CONTENDED) {
+                    return false;
+                }
+                continue;
+            }
+            let marked = seen | CONTENDED;
+            if seen != marked && !lock.change(seen, marked) {
+                continue;
+            }
+            self.platform.wait(lock, marked, BOUND);
+            if lock.load() == marked && !self.owner_lives(seen >> 1) && lock.change(marked, name | CONTENDED) {
+                return true;
+            }
+        }
+    }
+
+    fn owner_lives(&self, name: u32) -> bool {
+        let index = (name & ((1 << INDEX_BITS) - 1)).wrapping_sub(1);
+        let Some(slot) = self.platform.slots().get(index as usize) else { return false };
+        slot.generation.load() == name >> INDEX_BITS && self.platform.alive(index)
+    }
+
+    /// Tries until it is done, the other side is gone, or patience is over.
+    ///
+    /// `need` is what to wake for: not less than what `attempt` needs, and more where waking for every byte would be dear.
+    #[inline]
+    pub(super) fn serve<T>(
+        &self,
+        seat: &Seat,
+        need: u64,
+        patience: Patience,
+        mut attempt: impl FnMut(&Inside<'_, P>) -> Step<T>,
+    ) -> Result<T, Stop> {
+        let inside = self.enter(seat)?;
+        if inside.may_overtake(seat.side) {
+            match attempt(&inside) {
+                Step::Done(done) => {
+                    inside.count_overtaking(seat.side);
+                    return Ok(done);
+                }
+                Step::Closed => return Err(Stop::Closed),
+                Step::NotYet => {}
+            }
+        }
+        self.serve_slowly(inside, seat, need, patience, &mut attempt)
+    }
+
+    #[cold]
+    fn serve_slowly<'a, T>(
+        &'a self,
+        mut inside: Inside<'a, P>,
+        seat: &Seat,
+        need: u64,
+        patience: Patience,
+        attempt: &mut dyn FnMut(&Inside<'_, P>) -> Step<T>,
+    ) -> Result<T, Stop> {
+        let state = self.state();
+        if patience == Patience::None {
+            if !inside.sweep_if_due() || !inside.may_overtake(seat.side) {
+                return Err(Stop::WouldBlock);
+            }
+            inside.count_overtaking(seat.side);
+            return match attempt(&inside) {
+                Step::Done(done) => Ok(done),
+                Step::Closed => Err(Stop::Closed),
+                Step::NotYet => Err(Stop::WouldBlock),
+            };
+        }
+        inside.enqueue(seat.index, seat.side, need);
+        loop {
+            drop(inside);
+            let (woken, late) = self.sleep(seat, patience);
+            inside = self.enter(seat)?;
+            if state.turn[seat.side].get() == seat.index + 1 {
+                state.turn[seat.side].set(0);
+            }
+            self.slot(seat.index).wake.store(wake::AWAKE);
+            if !woken {
+                inside.sweep();
+            }
+            let first = state.head[seat.side].get() == seat.index + 1;
+            if first || inside.may_overtake(seat.side) {
+                let step = attempt(&inside);
+                if !matches!(step, Step::NotYet) {
+                    inside.dequeue(seat.index);
+                }
+                match step {
+                    Step::Done(done) => {
+                        if !first {
+                            inside.count_overtaking(seat.side);
+                        }
+                        if !woken && self.shape.overtakes > 0 {
+                            inside.pass_over_the_late(seat.side);
+                        }
+                        return Ok(done);
+                    }
+                    Step::Closed => return Err(Stop::Closed),
+                    Step::NotYet => {}
+                }
+            }
+            if late {
+                inside.dequeue(seat.index);
+                return Err(Stop::TimedOut);
+            }
+        }
+    }
+
+    /// Waits for the turn. Tells whether it came, and whether patience is over.
+    fn sleep(&self, seat: &Seat, patience: Patience) -> (bool, bool) {
+        let word = &self.slot(seat.index).wake;
+        if seat.looks.look(self.platform.spins(), || word.load() == wake::TURN) {
+            return (true, false);
+        }
+        let left = match patience {
+            Patience::Until(end) => end.saturating_duration_since(Instant::now()).min(BOUND),
+            Patience::None | Patience::Endless => BOUND,
+        };
+        if word.change(wake::AWAKE, wake::ASLEEP) {
+            self.platform.wait(word, wake::ASLEEP, left);
+        }
+        let late = matches!(patience, Patience::Until(end) if Instant::now() >= end);
+        (word.load() == wake::TURN, late)
+    }
+
+    /// Takes a seat in a slot that nobody else can have: see `Shared` and `Local` for how it is got.
+    ///
+    /// Returns false where the slot still holds a hole.
+    pub(super) fn attach(&self, seat: &Seat, kind: u32) -> Result<bool, Stop> {
+        let inside = self.enter(seat)?;
+        let slot = self.slot(seat.index);
+        if slot.kind.get() != kind::FREE {
+            // Its owner is dead, or this seat could not have been had.
+            inside.reap(seat.index);
+        }
+        if slot.kind.get() != kind::FREE {
+            return Ok(false);
+        }
+        let state = self.state();
+        state.used.set(state.used.get().max(seat.index + 1));
+        slot.claim.set(claim::NONE);
+        slot.queued.set(0);
+        slot.held.set(0);
+        slot.wake.store(wake::AWAKE);
+        state.seen.set(state.seen.get() | 1 << seat.side);
+        slot.kind.set(kind);
+        state.ends[seat.side].add(1);
+        Ok(true)
+    }
+
+    /// Leaves the seat; `last` runs with the lock held, when all else is done.
+    pub(super) fn detach(&self, seat: &Seat, last: impl FnOnce()) {
+        if death::dead() {
+            return;
+        }
+        if let Ok(inside) = self.enter(seat) {
+            inside.reap(seat.index);
+            last();
+        }
+    }
+}
+
+/// The lock, held. Giving it back wakes whoever can go on.
+#[derive(Debug)]
+pub(super) struct Inside<'a, P: Platform> {
+    pub(super) core: &'a Core<P>,
+    /// Sleepers to wake once the lock is free, as index plus one.
+    wakes: [Cell<u32>; 2],
+}
+
+impl<P: Platform> Inside<'_, P> {
+    #[inline]
+    fn state(&self) -> &State {
+        self.core.platform.state()
+    }
+
+    fn used(&self) -> impl Iterator<Item = (u32, &Slot)> {
+        let used = self.state().used.get();
+        (0..used).zip(self.core.platform.slots())
+    }
+
+    /// Readers may have everything before it.
+    #[inline]
+    pub(super) fn published(&self) -> u64 {
+        let alloc = self.state().alloc.get();
+        if self.state().claims[WRITE].get() == 0 { alloc } else { self.oldest_claim(kind::WRITER, alloc) }
+    }
+
+    /// Writers may have everything before it, plus the capacity.
+    #[inline]
+    pub(super) fn freed(&self) -> u64 {
+        let taken = self.state().taken.get();
+        if self.state().claims[READ].get() == 0 { taken } else { self.oldest_claim(kind::READER, taken) }
+    }
+
+    fn oldest_claim(&self, kind: u32, end: u64) -> u64 {
+        let of_kind = |(_, slot): &(u32, &Slot)| slot.kind.get() == kind && slot.claim.get() == claim::COPYING;
+        self.used().filter(of_kind).map(|(_, slot)| slot.pos.get()).fold(end, u64::min)
+    }
+
+    #[inline]
+    pub(super) fn free(&self) -> u64 {
+        let capacity = self.core.shape.capacity;
+        capacity.saturating_sub(self.state().alloc.get().wrapping_sub(self.freed()))
+    }
+
+    /// Steps over holes at the front, and says where the next one starts.
+    #[cold]
+    pub(super) fn pass_holes(&self, published: u64) -> u64 {
+        let state = self.state();
+        loop {
+            let taken = state.taken.get();
+            let first = self
+                .used()
+                .filter(|(_, slot)| slot.claim.get() == claim::HOLE)
+                .min_by_key(|(_, slot)| slot.pos.get());
+            let Some((_, slot)) = first else { return published };
+            if slot.pos.get() > taken {
+                return slot.pos.get().min(published);
+            }
+            if published <= taken {
+                return published;
+            }
+            state.taken.set(taken.max(slot.pos.get().wrapping_add(slot.len.get())));
+            self.forget_hole(slot);
+        }
+    }
+
+    fn forget_hole(&self, slot: &Slot) {
+        slot.claim.set(claim::NONE);
+        self.state().holes.subtract(1);
+        if slot.kind.get() == kind::HOLE {
+            slot.kind.set(kind::FREE);
+        }
+    }
+
+    /// Whether nothing will ever come to this side again.
+    #[inline]
+    pub(super) fn other_side_gone(&self, side: usize) -> bool {
+        let other = 1 - side;
+        self.state().ends[other].get() == 0 && self.state().seen.get() & 1 << other != 0
+    }
+
+    fn could_go_on(&self, side: usize, need: u64) -> bool {
+        if self.core.shape.purpose == Purpose::Tokens {
+            return self.state().taken.get() < self.core.shape.capacity;
+        }
+        let ready = match side {
+            READ => self.published() != self.state().taken.get(),
+            _ => self.free() >= need,
+        };
+        ready || self.other_side_gone(side)
+    }
+
+    /// Gives each side's turn to the head of its queue, where it can go on and nobody is on the way.
+    #[inline]
+    fn settle(&self) {
+        let state = self.state();
+        for side in [READ, WRITE] {
+            let head = state.head[side].get();
+            if head != 0 && state.turn[side].get() == 0 {
+                self.give_turn(side, head);
+            }
+        }
+        if state.armed.get() != 0 {
+            self.notify_pollers();
+        }
+    }
+
+    fn give_turn(&self, side: usize, head: u32) {
+        let slot = self.core.slot(head - 1);
+        // A writer whose last claim is an unpassed hole cannot claim again.
+        if !self.could_go_on(side, slot.need.get()) || slot.claim.get() != claim::NONE {
+            return;
+        }
+        self.state().turn[side].set(head);
+        if slot.wake.swap(wake::TURN) == wake::ASLEEP {
+            self.wakes[side].set(head);
+        }
+    }
+
+    #[cold]
+    fn notify_pollers(&self) {
+        let armed = self.state().armed.get();
+        for side in [READ, WRITE] {
+            if armed & 1 << side != 0 && self.could_go_on(side, 1) {
+                self.core.platform.notify(side);
+                self.state().armed.set(self.state().armed.get() & !(1 << side));
+            }
+        }
+    }
+
+    /// Asks that the side's event be made readable when there is something for it. True when there is already.
+    pub(super) fn arm(&self, side: usize) -> bool {
+        self.sweep_if_due();
+        if self.could_go_on(side, 1) {
+            return true;
+        }
+        self.state().armed.set(self.state().armed.get() | 1 << side);
+        false
+    }
+
+    #[inline]
+    fn may_overtake(&self, side: usize) -> bool {
+        self.state().head[side].get() == 0 || self.state().overtaken[side].get() < self.core.shape.overtakes
+    }
+
+    #[inline]
+    fn count_overtaking(&self, side: usize) {
+        if self.core.shape.overtakes != u32::MAX && self.state().head[side].get() != 0 {
+            self.state().overtaken[side].add(1);
+        }
+    }
+
+    fn enqueue(&self, index: u32, side: usize, need: u64) {
+        let (state, slot) = (self.state(), self.core.slot(index));
+        slot.ticket.set(state.ticket.get());
+        state.ticket.add(1);
+        slot.need.set(need);
+        slot.wake.store(wake::AWAKE);
+        slot.queued.set(1);
+        self.link_last(index, side);
+    }
+
+    fn link_last(&self, index: u32, side: usize) {
+        let (state, slot) = (self.state(), self.core.slot(index));
+        let last = state.tail[side].get();
+        slot.next.set(0);
+        slot.previous.set(last);
+        match last {
+            0 => state.head[side].set(index + 1),
+            _ => self.core.slot(last - 1).next.set(index + 1),
+        }
+        state.tail[side].set(index + 1);
+    }
+
+    fn side_of(slot: &Slot) -> usize {
+        if slot.kind.get() == kind::WRITER { WRITE } else { READ }
+    }
+
+    fn dequeue(&self, index: u32) {
+        let (state, slot) = (self.state(), self.core.slot(index));
+        if slot.queued.get() == 0 {
+            return;
+        }
+        let side = Self::side_of(slot);
+        slot.queued.set(0);
+        let (next, previous) = (slot.next.get(), slot.previous.get());
+        match previous {
+            0 => {
+                state.head[side].set(next);
+                state.overtaken[side].set(0);
+            }
+            _ => self.core.slot(previous - 1).next.set(next),
+        }
+        match next {
+            0 => state.tail[side].set(previous),
+            _ => self.core.slot(next - 1).previous.set(previous),
+        }
+        if state.turn[side].get() == index + 1 {
+            state.turn[side].set(0);
+        }
+    }
+
+    /// The woken one has not come for so long that another was served by the clock (it may be stopped): the next wake-up goes
+    /// to somebody else.
+    fn pass_over_the_late(&self, side: usize) {
+        let late = self.state().turn[side].get();
+        if late != 0 {
+            let need = self.core.slot(late - 1).need.get();
+            self.dequeue(late - 1);
+            self.enqueue(late - 1, side, need);
+        }
+    }
+
+    /// Looks for the dead, where there is an occasion or nobody has lately. Whether it looked.
+    fn sweep_if_due(&self) -> bool {
+        let state = self.state();
+        let idle = state.claims[READ].get() == 0 && state.claims[WRITE].get() == 0;
+        if idle && self.core.platform.clock().wrapping_sub(state.swept.get()) < SWEEP_MILLIS {
+            return false;
+        }
+        self.sweep();
+        true
+    }
+
+    /// Takes away the ends of the dead.
+    pub(super) fn sweep(&self) {
+        self.state().swept.set(self.core.platform.clock());
+        for (index, slot) in self.used() {
+            let attached = matches!(slot.kind.get(), kind::READER | kind::WRITER | kind::HOLDER);
+            if attached && !self.core.platform.alive(index) {
+                self.reap(index);
+            }
+        }
+    }
+
+    /// Takes an end away: gives back what it holds, and makes a hole of what it was writing.
+    pub(super) fn reap(&self, index: u32) {
+        let (state, slot) = (self.state(), self.core.slot(index));
+        self.dequeue(index);
+        let side = Self::side_of(slot);
+        match slot.kind.get() {
+            kind::READER => {
+                if slot.claim.get() == claim::COPYING {
+                    slot.claim.set(claim::NONE);
+                    state.claims[READ].subtract(1);
+                }
+                slot.kind.set(kind::FREE);
+            }
+            kind::WRITER => {
+                if slot.claim.get() == claim::COPYING {
+                    slot.claim.set(claim::HOLE);
+                    state.claims[WRITE].subtract(1);
+                    state.holes.add(1);
+                }
+                slot.kind.set(if slot.claim.get() == claim::HOLE { kind::HOLE } else { kind::FREE });
+            }
+            kind::HOLDER => {
+                slot.kind.set(kind::FREE);
+                state.taken.subtract(slot.held.get());
+            }
+            _ => return,
+        }
+        state.ends[side].subtract(1);
+    }
+
+    /// Computes all that follows from the slots and the two positions anew, after the owner of the lock died anywhere.
+    #[cold]
+    pub(super) fn repair(&self) {
+        let state = self.state();
+        let (mut ends, mut claims, mut holes, mut held) = ([0, 0], [0, 0], 0, 0u64);
+        let mut waiting = Vec::new();
+        for (index, slot) in self.used() {
+            if slot.queued.get() != 0 && matches!(slot.kind.get(), kind::READER | kind::WRITER | kind::HOLDER) {
+                waiting.push((slot.ticket.get(), index));
+            }
+            let end = slot.pos.get().wrapping_add(slot.len.get());
+            match slot.kind.get() {
+                kind::READER => {
+                    ends[READ] += 1;
+                    // A claim that runs past the position was being made when its owner died.
+                    if slot.claim.get() != claim::NONE && end > state.taken.get() {
+                        slot.claim.set(claim::NONE);
+                    }
+                    claims[READ] += u32::from(slot.claim.get() == claim::COPYING);
+                }
+                kind::WRITER | kind::HOLE => {
+                    ends[WRITE] += u32::from(slot.kind.get() == kind::WRITER);
+                    let passed = slot.claim.get() == claim::HOLE && end <= state.taken.get();
+                    if slot.claim.get() != claim::NONE && (end > state.alloc.get() || passed) {
+                        slot.claim.set(claim::NONE);
+                    }
+                    if slot.kind.get() == kind::HOLE && slot.claim.get() != claim::HOLE {
+                        slot.kind.set(kind::FREE);
+                    }
+                    claims[WRITE] += u32::from(slot.claim.get() == claim::COPYING);
+                    holes += u32::from(slot.claim.get() == claim::HOLE);
+                }
+                kind::HOLDER => {
+                    ends[READ] += 1;
+                    held = held.wrapping_add(slot.held.get());
+                }
+                _ => {}
+            }
+        }
+        for side in [READ, WRITE] {
+            state.ends[side].set(ends[side]);
+            state.claims[side].set(claims[side]);
+            state.head[side].set(0);
+            state.tail[side].set(0);
+            state.turn[side].set(0);
+        }
+        state.holes.set(holes);
+        if self.core.shape.purpose == Purpose::Tokens {
+            state.taken.set(held);
+        }
+        waiting.sort_unstable();
+        for (_, index) in waiting {
+            self.link_last(index, Self::side_of(self.core.slot(index)));
+        }
+        self.sweep();
+    }
+}
+
+impl<P: Platform> Drop for Inside<'_, P> {
+    #[inline]
+    fn drop(&mut self) {
+        if death::dead() {
+            return;
+        }
+        self.settle();
+        let lock = &self.state().lock;
+        if lock.swap(0) & CONTENDED != 0 {
+            self.core.platform.wake(lock);
+        }
+        for sleeper in &self.wakes {
+            if sleeper.get() != 0 {
+                death::step();
+                self.core.platform.wake(&self.core.slot(sleeper.get() - 1).wake);
+            }
+        }
+    }
+}
