@@ -1,17 +1,18 @@
 //! Measures one way of passing tokens or bytes, once, and prints one line of JSON.
 //!
 //! ```text
-//! pipe_bench tokens kernel64k|kernel1m|ours|ours-fair|ours-fair64 PROCESSES TOKENS
-//! pipe_bench bag bag|bag-fair|kernel64k PROCESSES TURNS
-//! pipe_bench stream kernel64k|kernel1m|mpsc|crossbeam|ours|ours1m|ours-fair|ours-fair64|spsc|spsc1m|spsc-lend CHUNK BYTES [PAIRS]
+//! pipe_bench tokens kernel|ours|ours-fair|ours-fair64 PROCESSES TOKENS
+//! pipe_bench bag kernel|bag|bag-fair PROCESSES TURNS
+//! pipe_bench stream kernel|mpsc|crossbeam|ours|ours-fair|ours-fair64|spsc|spsc-lend CHUNK BYTES [PAIRS]
 //! ```
+//! A capacity may stand behind the name: `kernel64k`, `kernel1m`, `spsc256k`; it is 64 KiB otherwise.
 //!
 //! `tokens` is the program of Linux commit 0ddad21d3e99: one pipe, into which {0, -1} is written; each process reads one int,
 //! ignores a negative one, writes the next value back, and -1 behind it when the value read was odd; it stops when the value
 //! it wrote has reached TOKENS. `bag` takes and gives back a token TURNS times in all, with half as many tokens as processes;
 //! over the kernel's pipe a token is a byte. `stream` writes BYTES in pieces of CHUNK in one thread (or PAIRS) and reads them
 //! in as many, into buffers of at least 64 KiB; both sides copy, but `spsc-lend` fills and sums the bytes where they lie.
-//! A name without a size has 64 KiB; the channels carry vectors of CHUNK bytes, as many as fit 64 KiB, at least 16.
+//! The channels carry vectors of CHUNK bytes, as many as fit 64 KiB, at least 16.
 //!
 //! `ours-fair64` lets who waits be overtaken 64 times.
 //!
@@ -116,7 +117,7 @@ fn pass_tokens(pipe: &mut impl Ints, last: i32) -> io::Result<Used> {
 
 fn take_turns(bag: &str, turns: u64) -> Result<Used, Failure> {
     let before = used_so_far();
-    if bag == "kernel64k" {
+    if bag.starts_with("kernel") {
         let (mut read, mut write) = (raw(io::stdin().as_fd())?, raw(io::stdout().as_fd())?);
         let mut token = [0];
         for _ in 0..turns {
@@ -222,12 +223,25 @@ fn run_children(
 
 fn kernel_pipe(name: &str) -> Result<(io::PipeReader, io::PipeWriter), Failure> {
     let (reader, writer) = io::pipe()?;
-    rustix::pipe::fcntl_setpipe_size(&writer, if name == "kernel1m" { 1 << 20 } else { 1 << 16 })?;
+    rustix::pipe::fcntl_setpipe_size(&writer, with_capacity(name).1)?;
     Ok((reader, writer))
 }
 
+/// A name and the capacity behind it: 64 KiB where it has none.
+fn with_capacity(name: &str) -> (&str, usize) {
+    let Some((before, unit)) = name.split_at_checked(name.len().saturating_sub(1)) else { return (name, 1 << 16) };
+    let word = before.trim_end_matches(|letter: char| letter.is_ascii_digit());
+    let unit = match unit {
+        "k" => 1 << 10,
+        "m" => 1 << 20,
+        _ => return (name, 1 << 16),
+    };
+    before[word.len()..].parse::<usize>().map_or((name, 1 << 16), |count| (word, count * unit))
+}
+
 fn options(name: &str) -> Options {
-    let options = Options::new(if name.ends_with("1m") { 1 << 20 } else { 1 << 16 });
+    let (name, capacity) = with_capacity(name);
+    let options = Options::new(capacity);
     match name {
         _ if name.contains("-fair64") => options.overtakes(64),
         _ if name.contains("-fair") => options.fair(),
@@ -394,8 +408,8 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
     let mut writers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send>> = Vec::new();
     let mut readers: Vec<Box<dyn FnOnce() -> io::Result<u64> + Send>> = Vec::new();
     let broken = |_| io::ErrorKind::BrokenPipe.into();
-    match name {
-        "kernel64k" | "kernel1m" => {
+    match with_capacity(name).0 {
+        "kernel" => {
             let (reader, writer) = kernel_pipe(name)?;
             for _ in 0..pairs {
                 let (reader, writer) = (reader.try_clone()?, writer.try_clone()?);
@@ -403,7 +417,7 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
                 readers.push(Box::new(move || read_all(reader, chunk)));
             }
         }
-        "ours" | "ours1m" | "ours-fair" | "ours-fair64" => {
+        "ours" | "ours-fair" | "ours-fair64" => {
             let (writer, reader) = options(name).threads()?;
             for _ in 0..pairs {
                 let (reader, writer) = (reader.another()?, writer.another()?);
@@ -411,12 +425,12 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
                 readers.push(Box::new(move || read_all(reader, chunk)));
             }
         }
-        "spsc" | "spsc1m" if pairs == 1 => {
-            let (writer, reader) = spsc(if name == "spsc1m" { 1 << 20 } else { 1 << 16 })?;
+        "spsc" if pairs == 1 => {
+            let (writer, reader) = spsc(with_capacity(name).1)?;
             writers.push(Box::new(move || write_all(writer, chunk, times)));
             readers.push(Box::new(move || read_all(reader, chunk)));
         }
-        "spsc-lend" if pairs == 1 => return lent(chunk, times, 1 << 16),
+        "spsc-lend" if pairs == 1 => return lent(chunk, times, with_capacity(name).1),
         "mpsc" if pairs == 1 => {
             let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(queued);
             writers.push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));

@@ -87,8 +87,8 @@ impl<P: Place> End<P> {
                 Ok(Piece::Claimed(mut claim)) => {
                     let len = claim.len();
                     core.fill(&mut claim, &rest[..len]);
-                    core.publish(&self.seat, claim)?;
                     done += len;
+                    core.publish(&self.seat, claim, done < from.len())?;
                 }
                 // What went before is written: the error comes again with the next call.
                 Err(_) if done > 0 => break,

@@ -276,9 +276,13 @@ impl<P: Store> Core<P> {
         unsafe { self.copy_in(claim.pos, from) };
     }
 
-    /// Publishes a claim's bytes.
-    pub(super) fn publish(&self, seat: &Seat, _claim: Claim) -> Result<(), Stop> {
-        let _inside = self.enter(seat)?;
+    /// Publishes a claim's bytes. With `more` to come at once, nobody is woken for them yet: who looks sees them, and who sleeps
+    /// had better sleep until there is more.
+    pub(super) fn publish(&self, seat: &Seat, _claim: Claim, more: bool) -> Result<(), Stop> {
+        let inside = self.enter(seat)?;
+        if more {
+            inside.let_readers_sleep();
+        }
         let state = self.state();
         // The one store that makes it so.
         self.slot(seat.index).claim.set(claim::NONE);
@@ -364,7 +368,7 @@ impl<P: Store> Core<P> {
             }
             state.alloc.set(claim.pos.wrapping_add(len as u64));
         }
-        self.publish(seat, claim)
+        self.publish(seat, claim, false)
     }
 
     /// Claims published bytes in one piece.
@@ -402,15 +406,21 @@ impl<P: Store> Core<P> {
 #[repr(align(128))]
 struct Apart<T>(T);
 
-/// What one end of a `Single` publishes and where it sleeps.
+/// What one end of a `Single` publishes, and where it sleeps. The position changes with every call; what the other end looks at
+/// in every call hardly ever does, and lies apart.
 #[derive(Debug, Default)]
 struct Side {
     /// How far it has come.
-    position: Position,
+    position: Apart<Position>,
+    bed: Apart<Bed>,
+}
+
+#[derive(Debug, Default)]
+struct Bed {
+    /// 1 while it sleeps.
+    asleep: Signal,
     /// Set once: the end is gone.
     closed: Signal,
-    /// 1 while it sleeps.
-    asleep: Apart<Signal>,
     /// How many bytes (to read, or of space) it sleeps for.
     need: Position,
 }
@@ -425,7 +435,7 @@ pub(super) trait Sleep: Send + Sync {
 /// The ring of one producer and one consumer.
 #[derive(Debug)]
 pub(super) struct Single<S> {
-    sides: [Apart<Side>; 2],
+    sides: [Side; 2],
     bytes: Bytes,
     sleep: S,
 }
@@ -474,12 +484,12 @@ impl<S: Sleep> Single<S> {
         if there >= want {
             return there;
         }
-        cursor.seen.set(self.sides[1 - cursor.side].0.position.load());
+        cursor.seen.set(self.sides[1 - cursor.side].position.0.load());
         self.there(cursor)
     }
 
     pub(super) fn other_is_closed(&self, cursor: &Cursor) -> bool {
-        self.sides[1 - cursor.side].0.closed.load() != 0
+        self.sides[1 - cursor.side].bed.0.closed.load() != 0
     }
 
     /// Waits until `want` bytes are there (`least` of them when `eager` looks are over), or the other end is gone.
@@ -501,7 +511,9 @@ impl<S: Sleep> Single<S> {
 
     #[cold]
     fn await_slowly(&self, cursor: &Cursor, least: usize, want: usize, patience: Patience) -> Result<usize, Stop> {
-        let mine = &self.sides[cursor.side].0;
+        // Whatever was handed over quietly.
+        self.wake_other(cursor);
+        let mine = &self.sides[cursor.side];
         loop {
             // The order matters: what was written before the end was closed is seen by a look after.
             let closed = self.other_is_closed(cursor);
@@ -520,63 +532,79 @@ impl<S: Sleep> Single<S> {
             if self.spin(cursor, least) {
                 continue;
             }
-            mine.need.publish(want as u64);
-            mine.asleep.0.store(1);
+            mine.bed.0.need.publish(want as u64);
+            mine.bed.0.asleep.store(1);
             full_fence();
             if self.look(cursor, want) < want && !self.other_is_closed(cursor) {
-                self.sleep.wait(&mine.asleep.0, 1, left);
+                self.sleep.wait(&mine.bed.0.asleep, 1, left);
             }
-            mine.asleep.0.store(0);
+            mine.bed.0.asleep.store(0);
         }
     }
 
-    /// Looks for a while. Longer looks follow the ones that paid.
+    /// Looks for a while, at ever longer intervals: each look takes the line away from the other end, which meanwhile may write
+    /// more. Longer looks follow the ones that paid.
     fn spin(&self, cursor: &Cursor, least: usize) -> bool {
-        let spins = cursor.spins.get();
-        for _ in 0..spins {
-            spin_loop();
+        let (mut left, mut pause) = (cursor.spins.get(), self.sleep.spins() / 16);
+        while left > 0 {
+            for _ in 0..pause {
+                spin_loop();
+            }
             if self.look(cursor, least) >= least {
-                cursor.spins.set((spins * 2).min(self.sleep.spins()));
+                cursor.spins.set((cursor.spins.get() * 2).min(self.sleep.spins()));
                 return true;
             }
+            left = left.saturating_sub(pause.max(1));
+            pause *= 2;
         }
-        cursor.spins.set((spins / 2).max(self.sleep.spins() / 16));
+        cursor.spins.set((cursor.spins.get() / 2).max(self.sleep.spins() / 16));
         false
     }
 
     /// Hands `len` bytes to the other end.
     #[inline]
     pub(super) fn advance(&self, cursor: &mut Cursor, len: usize) {
+        self.advance_quietly(cursor, len);
+        self.wake_other(cursor);
+    }
+
+    /// Hands `len` bytes to the other end, if it looks: a sleeper sleeps on.
+    #[inline]
+    fn advance_quietly(&self, cursor: &mut Cursor, len: usize) {
         assert!(len <= self.there(cursor), "an end hands over what it has");
         cursor.position = cursor.position.wrapping_add(len as u64);
         cursor.offset += len;
         if cursor.offset >= self.bytes.len {
             cursor.offset -= self.bytes.len;
         }
-        self.sides[cursor.side].0.position.publish(cursor.position);
-        let other = &self.sides[1 - cursor.side].0;
-        if other.asleep.0.load() != 0 {
+        self.sides[cursor.side].position.0.publish(cursor.position);
+    }
+
+    /// Wakes the other end, where it sleeps for no more than there is now.
+    #[inline]
+    fn wake_other(&self, cursor: &Cursor) {
+        if self.sides[1 - cursor.side].bed.0.asleep.load() != 0 {
             self.wake_if_enough(cursor);
         }
     }
 
     #[cold]
     fn wake_if_enough(&self, cursor: &Cursor) {
-        let other = &self.sides[1 - cursor.side].0;
+        let other = &self.sides[1 - cursor.side];
         let for_other = match cursor.side {
-            READ => (self.bytes.len as u64).wrapping_sub(other.position.load().wrapping_sub(cursor.position)),
-            _ => cursor.position.wrapping_sub(other.position.load()),
+            READ => (self.bytes.len as u64).wrapping_sub(other.position.0.load().wrapping_sub(cursor.position)),
+            _ => cursor.position.wrapping_sub(other.position.0.load()),
         };
-        if for_other >= other.need.load() && other.asleep.0.swap(0) != 0 {
-            self.sleep.wake(&other.asleep.0);
+        if for_other >= other.bed.0.need.load() && other.bed.0.asleep.swap(0) != 0 {
+            self.sleep.wake(&other.bed.0.asleep);
         }
     }
 
     /// This end is gone.
     pub(super) fn close(&self, cursor: &Cursor) {
-        self.sides[cursor.side].0.closed.store(1);
+        self.sides[cursor.side].bed.0.closed.store(1);
         full_fence();
-        let other = &self.sides[1 - cursor.side].0.asleep.0;
+        let other = &self.sides[1 - cursor.side].bed.0.asleep;
         if other.swap(0) != 0 {
             self.sleep.wake(other);
         }
@@ -588,9 +616,10 @@ impl<S: Sleep> Single<S> {
         if cursor.side == READ { there } else { self.bytes.len - there }
     }
 
-    /// Copies `from` in and hands it over: as much as is there (`look`ed for before).
+    /// Copies `from` in and hands it over: as much as is there (`look`ed for before). With `more` to come at once, a reader that
+    /// sleeps is left to.
     #[inline]
-    pub(super) fn write(&self, cursor: &mut Cursor, from: &[u8]) {
+    pub(super) fn write(&self, cursor: &mut Cursor, from: &[u8], more: bool) {
         assert!(cursor.side == WRITE && from.len() <= self.there(cursor), "a writer fills the space it has");
         let straight = from.len().min(self.bytes.len - cursor.offset);
         // SAFETY: the space between the positions is the writer's, and there is one writer, `&mut`; cut at the ring's end.
@@ -599,12 +628,15 @@ impl<S: Sleep> Single<S> {
             // SAFETY: as above.
             unsafe { self.bytes.write(0, &from[straight..]) };
         }
-        self.advance(cursor, from.len());
+        self.advance_quietly(cursor, from.len());
+        if !more {
+            self.wake_other(cursor);
+        }
     }
 
-    /// Copies out and gives back.
+    /// Copies out and gives back. With `more` to come at once, a writer that sleeps is left to.
     #[inline]
-    pub(super) fn read(&self, cursor: &mut Cursor, into: &mut [u8]) {
+    pub(super) fn read(&self, cursor: &mut Cursor, into: &mut [u8], more: bool) {
         assert!(cursor.side == READ && into.len() <= self.there(cursor), "a reader takes what there is");
         let straight = into.len().min(self.bytes.len - cursor.offset);
         let (first, rest) = into.split_at_mut(straight);
@@ -615,7 +647,10 @@ impl<S: Sleep> Single<S> {
             unsafe { self.bytes.read(0, rest) };
         }
         let len = first.len() + rest.len();
-        self.advance(cursor, len);
+        self.advance_quietly(cursor, len);
+        if !more {
+            self.wake_other(cursor);
+        }
     }
 
     /// What this end may touch, in one piece.

@@ -92,9 +92,11 @@ impl SpscWriter {
                 Ok(there) => {
                     // In parts, so that the reader can begin with the first while the next is copied.
                     let part = there.min(from.len() - done).min(self.ring.capacity() / 4);
-                    self.ring.write(&mut self.cursor, &from[done..done + part]);
+                    let more = done + part < from.len();
+                    self.ring.write(&mut self.cursor, &from[done..done + part], more);
                     done += part;
                 }
+                // The wait has told the reader of what came before.
                 Err(_) if done > 0 => break,
                 Err(stop) => return Err(stop.into()),
             }
@@ -193,14 +195,21 @@ impl SpscReader {
 
     #[inline]
     fn read_some(&mut self, into: &mut [u8], patience: Patience) -> io::Result<usize> {
-        let there = match self.ring.look(&self.cursor, into.len()) {
+        let mut there = match self.ring.look(&self.cursor, into.len()) {
             0 if into.is_empty() => 0,
             0 => self.ring.await_bytes(&self.cursor, 1, 1, patience)?,
             there => there,
         };
-        let len = there.min(into.len());
-        self.ring.read(&mut self.cursor, &mut into[..len]);
-        Ok(len)
+        let mut done = 0;
+        while there > 0 && done < into.len() {
+            // In parts, so that the writer can go on in the first while the next is copied.
+            let part = there.min(into.len() - done).min(self.ring.capacity() / 4);
+            let more = there > part && done + part < into.len();
+            self.ring.read(&mut self.cursor, &mut into[done..done + part], more);
+            done += part;
+            there -= part;
+        }
+        Ok(done)
     }
 
     /// Reads what there is now: 0 when the writer is gone.

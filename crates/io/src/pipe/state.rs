@@ -223,11 +223,30 @@ impl Seat {
 struct Looks {
     worth: Cell<u32>,
     sleeps: Cell<u32>,
+    /// How long to hold back once woken, because others have been quicker of late.
+    hold_back: Cell<u32>,
+}
+
+fn pause_for(pauses: u32) {
+    for _ in 0..pauses {
+        spin_loop();
+    }
 }
 
 impl Looks {
     const TRIAL: u32 = 16;
     const SLEEPS_BETWEEN_TRIALS: u32 = 16;
+    const MOST_HOLDING_BACK: u32 = 2048;
+
+    /// Woken for nothing: somebody who was running took it. While it holds back its turn stands, so nobody else is woken for
+    /// nothing either, and those who feed themselves are left alone for a few microseconds.
+    fn lost(&self) {
+        self.hold_back.set((self.hold_back.get() * 2 + 32).min(Self::MOST_HOLDING_BACK));
+    }
+
+    fn won(&self) {
+        self.hold_back.set(self.hold_back.get() / 2);
+    }
 
     /// Looks until `there`, at most so often. Whether it was.
     fn look(&self, most: u32, there: impl Fn() -> bool) -> bool {
@@ -277,7 +296,7 @@ impl<P: Platform> Core<P> {
             return Err(Stop::Forked);
         }
         let owner_died = !self.state().lock.change(0, seat.name) && self.lock_slowly(seat.name);
-        let inside = Inside { core: self, wakes: [0, 0].map(Cell::new) };
+        let inside = Inside { core: self, wakes: [0, 0].map(Cell::new), more_coming: Cell::new(false) };
         if owner_died {
             inside.repair();
         }
@@ -294,11 +313,15 @@ impl<P: Platform> Core<P> {
     #[cold]
     fn lock_slowly(&self, name: u32) -> bool {
         let lock = &self.state().lock;
-        for _ in 0..self.platform.spins().min(100) {
+        // Ever longer pauses: each look takes the line away from the owner.
+        let (mut left, mut pause) = (self.platform.spins(), 1);
+        while left > 0 {
             if lock.load() == 0 && lock.change(0, name) {
                 return false;
             }
-            spin_loop();
+            pause_for(pause);
+            left = left.saturating_sub(pause);
+            pause = (pause * 2).min(16);
         }
         loop {
             let seen = lock.load();
@@ -376,6 +399,9 @@ impl<P: Platform> Core<P> {
         loop {
             drop(inside);
             let (woken, late) = self.sleep(seat, patience);
+            if woken && self.platform.spins() > 0 {
+                pause_for(seat.looks.hold_back.get());
+            }
             inside = self.enter(seat)?;
             if state.turn[seat.side].get() == seat.index + 1 {
                 state.turn[seat.side].set(0);
@@ -392,6 +418,7 @@ impl<P: Platform> Core<P> {
                 }
                 match step {
                     Step::Done(done) => {
+                        seat.looks.won();
                         if !first {
                             inside.count_overtaking(seat.side);
                         }
@@ -401,7 +428,11 @@ impl<P: Platform> Core<P> {
                         return Ok(done);
                     }
                     Step::Closed => return Err(Stop::Closed),
-                    Step::NotYet => {}
+                    Step::NotYet => {
+                        if woken {
+                            seat.looks.lost();
+                        }
+                    }
                 }
             }
             if late {
@@ -471,6 +502,8 @@ pub(super) struct Inside<'a, P: Platform> {
     pub(super) core: &'a Core<P>,
     /// Sleepers to wake once the lock is free, as index plus one.
     wakes: [Cell<u32>; 2],
+    /// More is about to be published.
+    more_coming: Cell<bool>,
 }
 
 impl<P: Platform> Inside<'_, P> {
@@ -572,6 +605,11 @@ impl<P: Platform> Inside<'_, P> {
         }
     }
 
+    /// No sleeping reader's turn comes with this section: its writer promises another one at once.
+    pub(super) fn let_readers_sleep(&self) {
+        self.more_coming.set(true);
+    }
+
     fn give_turn(&self, side: usize, head: u32) {
         let slot = self.core.slot(head - 1);
         // A writer whose last claim is an unpassed hole cannot claim again.
@@ -579,7 +617,11 @@ impl<P: Platform> Inside<'_, P> {
             return;
         }
         self.state().turn[side].set(head);
-        if slot.wake.swap(wake::TURN) == wake::ASLEEP {
+        if side == READ && self.more_coming.get() {
+            if !slot.wake.change(wake::AWAKE, wake::TURN) {
+                self.state().turn[side].set(0);
+            }
+        } else if slot.wake.swap(wake::TURN) == wake::ASLEEP {
             self.wakes[side].set(head);
         }
     }
