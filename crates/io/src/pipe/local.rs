@@ -11,8 +11,8 @@ use super::ring::{Bytes, Sleep, Store};
 use super::state::{MOST_ENDS, Platform, Seat, Slot, State, next_generation};
 use super::sync::Signal;
 
-/// How often to look before sleeping: for about a microsecond or two, which a sleep and a wake-up cost at least.
-const SPINS: u32 = 128;
+/// How often to look before sleeping: for about as long as a sleep and a wake-up cost, a few microseconds.
+const SPINS: u32 = 256;
 
 /// None where the other end can only run while this one sleeps.
 pub(super) fn spins() -> u32 {

@@ -218,7 +218,7 @@ impl Seat {
 }
 
 /// How often to look before sleeping: often where looking pays, not at all where who is waited for needs this processor. Then
-/// every now and again a few looks find out whether that has changed.
+/// every now and again a long look finds out whether that has changed.
 #[derive(Debug, Default)]
 struct Looks {
     worth: Cell<u32>,
@@ -234,7 +234,6 @@ fn pause_for(pauses: u32) {
 }
 
 impl Looks {
-    const TRIAL: u32 = 16;
     const SLEEPS_BETWEEN_TRIALS: u32 = 16;
     const MOST_HOLDING_BACK: u32 = 2048;
 
@@ -252,7 +251,7 @@ impl Looks {
     fn look(&self, most: u32, there: impl Fn() -> bool) -> bool {
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
-        let trial = if sleeps % Self::SLEEPS_BETWEEN_TRIALS == 1 { Self::TRIAL } else { 0 };
+        let trial = if sleeps % Self::SLEEPS_BETWEEN_TRIALS == 1 { most } else { 0 };
         let looks = self.worth.get().max(trial).min(most);
         for _ in 0..looks {
             if there() {
@@ -314,7 +313,7 @@ impl<P: Platform> Core<P> {
     fn lock_slowly(&self, name: u32) -> bool {
         let lock = &self.state().lock;
         // Ever longer pauses: each look takes the line away from the owner.
-        let (mut left, mut pause) = (self.platform.spins(), 1);
+        let (mut left, mut pause) = (self.platform.spins() * 4, 1);
         while left > 0 {
             if lock.load() == 0 && lock.change(0, name) {
                 return false;
