@@ -55,6 +55,8 @@ pub mod shared;
 mod single;
 mod state;
 mod sync;
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests;
 #[cfg(not(any(loom, shuttle)))]
 pub mod tokens;
 

@@ -103,6 +103,13 @@ pub(super) struct State {
     pub(super) used: Word32,
 }
 
+#[cfg(test)]
+impl State {
+    pub(super) fn swept(&self) -> u64 {
+        self.swept.get()
+    }
+}
+
 /// One end: who it is, what it has claimed, and its place in the queue.
 #[derive(Debug, Default)]
 #[repr(C, align(128))]
