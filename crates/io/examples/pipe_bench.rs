@@ -441,7 +441,8 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
             for _ in 0..pairs {
                 let (sender, receiver) = (sender.clone(), receiver.clone());
                 let broken = |_| io::ErrorKind::BrokenPipe.into();
-                writers.push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));
+                writers
+                    .push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));
                 readers.push(Box::new(move || Ok(count_vectors(receiver.into_iter()))));
             }
         }

@@ -91,7 +91,9 @@ fn run(words: &[&str]) -> io::Result<()> {
             Tokens::create(file, count, false).map(drop)
         }
         [operation @ ("acquire" | "release" | "free"), file] => tokens(file, operation, marked),
-        _ => Err(io::Error::other("usage: pipe_peer init|put|get|bag|acquire|release|free FILE [TEXT|COUNT] [mark|attach]")),
+        _ => Err(io::Error::other(
+            "usage: pipe_peer init|put|get|bag|acquire|release|free FILE [TEXT|COUNT] [mark|attach]",
+        )),
     }
 }
 

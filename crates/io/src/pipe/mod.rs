@@ -43,17 +43,22 @@
 //! not switched away from. [`fair`](Options::fair) serves in the order of coming, [`overtakes`](Options::overtakes) nearly so for a
 //! fraction of the cost. `examples/pipe_bench.rs` measures both.
 
+#[cfg(not(any(loom, shuttle)))]
 mod end;
 #[cfg(not(any(loom, shuttle)))]
 mod local;
 #[cfg(test)]
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports, reason = "each model uses a part"))]
 mod model;
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports, reason = "a model uses a part"))]
 mod ring;
 #[cfg(not(any(loom, shuttle)))]
 pub mod shared;
 #[cfg(not(any(loom, shuttle)))]
 mod single;
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports, reason = "a model uses a part"))]
 mod state;
+#[cfg_attr(any(loom, shuttle), allow(dead_code, unused_imports, reason = "a model uses a part"))]
 mod sync;
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests;

@@ -442,7 +442,7 @@ mod orders {
                     other.write(&writer, b"bcd", Patience::Endless).expect("a reader");
                     other.detach(&writer, || {});
                 });
-                let mut all = Vec::new();
+                let mut all = Vec::<u8>::new();
                 let mut part = [0; 4];
                 loop {
                     match core.read(&reader, &mut part, Patience::Endless).expect("a sound pipe") {
@@ -489,7 +489,7 @@ mod orders {
                 }
                 other.close(&write);
             });
-            let mut all = Vec::new();
+            let mut all = Vec::<u8>::new();
             loop {
                 let there = ring.await_bytes(&read, 1, 1, Patience::Endless).expect("a sound ring");
                 if there == 0 {

@@ -21,8 +21,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use fdd_sys::shared::{
-    ForkMark, Mapping, Scope, byte_is_locked, c_library, futex_wait, futex_wake, lock_byte, process_runs, random_number,
-    unlock_byte,
+    ForkMark, Mapping, Scope, byte_is_locked, c_library, futex_wait, futex_wake, lock_byte, process_runs,
+    random_number, unlock_byte,
 };
 use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
@@ -134,7 +134,11 @@ impl Peers {
         let name = c_library();
         let name = &name.as_bytes()[..name.len().min(library.len())];
         library[..name.len()].copy_from_slice(name);
-        Ok(Peers { user: rustix::process::geteuid().as_raw(), namespace: (namespace.st_dev, namespace.st_ino), library })
+        Ok(Peers {
+            user: rustix::process::geteuid().as_raw(),
+            namespace: (namespace.st_dev, namespace.st_ino),
+            library,
+        })
     }
 }
 
@@ -297,7 +301,10 @@ impl Making {
     /// The name appears when the file is whole.
     pub(super) fn create(&self, path: &Path) -> io::Result<Core<Shared>> {
         if self.pollable {
-            return Err(io::Error::new(io::ErrorKind::InvalidInput, "a pipe that is opened by path has no events to poll"));
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidInput,
+                "a pipe that is opened by path has no events to poll",
+            ));
         }
         let mut unfinished = OsString::from(path);
         unfinished.push(format!(".{:016x}", random_number()?));

@@ -3,7 +3,7 @@
 //!
 //! # The lock
 //! One word that holds its owner's name: the number of a slot and of the slot's generation. Who cannot get it sleeps on it,
-//! at most `BOUND`, then asks whether the owner lives, and takes it over from the dead. It is held for a few dozen
+//! at most `LOCK_BOUND`, then asks whether the owner lives, and takes it over from the dead. It is held for a few dozen
 //! instructions, and for a copy of at most `ATOMIC` bytes.
 //!
 //! # What is true and what follows
@@ -30,6 +30,8 @@ use super::sync::{Signal, Word32, Word64, death, spin_loop};
 
 /// The longest sleep. Then the sleeper looks whether those it waits for live: the bound on how long a death can go unnoticed.
 pub(super) const BOUND: Duration = Duration::from_millis(150);
+/// The longest sleep on the lock, which nobody holds for longer than a copy: who holds it still is stopped, or dead.
+const LOCK_BOUND: Duration = Duration::from_millis(10);
 /// How often nobody looks for the dead again, without an occasion.
 const SWEEP_MILLIS: u64 = 50;
 /// How many ends a pipe can have: what the lock's word has room for.
@@ -342,7 +344,7 @@ impl<P: Platform> Core<P> {
             if seen != marked && !lock.change(seen, marked) {
                 continue;
             }
-            self.platform.wait(lock, marked, BOUND);
+            self.platform.wait(lock, marked, LOCK_BOUND);
             if lock.load() == marked && !self.owner_lives(seen >> 1) && lock.change(marked, name | CONTENDED) {
                 return true;
             }
@@ -554,10 +556,8 @@ impl<P: Platform> Inside<'_, P> {
         let state = self.state();
         loop {
             let taken = state.taken.get();
-            let first = self
-                .used()
-                .filter(|(_, slot)| slot.claim.get() == claim::HOLE)
-                .min_by_key(|(_, slot)| slot.pos.get());
+            let first =
+                self.used().filter(|(_, slot)| slot.claim.get() == claim::HOLE).min_by_key(|(_, slot)| slot.pos.get());
             let Some((_, slot)) = first else { return published };
             if slot.pos.get() > taken {
                 return slot.pos.get().min(published);

@@ -117,7 +117,9 @@ fn many_readers_and_writers_lose_nothing_and_double_nothing() {
             all.extend(part);
         }
         all.sort_unstable();
-        assert!(all.iter().copied().eq((0..3).flat_map(|name| (0..each as u64).map(move |number| name << 32 | number))));
+        assert!(
+            all.iter().copied().eq((0..3).flat_map(|name| (0..each as u64).map(move |number| name << 32 | number)))
+        );
         for thread in writers {
             thread.join().expect("no panic");
         }
@@ -145,7 +147,10 @@ fn the_end_comes_when_the_last_writer_is_gone_and_behind_all_bytes() {
     let mut piece = [0; 10];
     assert_eq!(reader.try_read(&mut piece).expect("bytes"), 4);
     assert_eq!(reader.try_read(&mut piece).expect_err("a writer is left").kind(), ErrorKind::WouldBlock);
-    assert_eq!(reader.read_timeout(&mut piece, Duration::from_millis(1)).expect_err("no byte").kind(), ErrorKind::TimedOut);
+    assert_eq!(
+        reader.read_timeout(&mut piece, Duration::from_millis(1)).expect_err("no byte").kind(),
+        ErrorKind::TimedOut
+    );
     drop(another);
     assert_eq!(reader.read(&mut piece).expect("the end"), 0);
     let mut again = reader.writer().expect("a seat");

@@ -29,7 +29,13 @@ pub struct Tokens(Arc<Core<Shared>>);
 
 impl Tokens {
     fn making(count: u32, fair: bool) -> Making {
-        Making { purpose: Purpose::Tokens, capacity: count.max(1).into(), overtakes: if fair { 0 } else { u32::MAX }, ends: 1024, pollable: false }
+        Making {
+            purpose: Purpose::Tokens,
+            capacity: count.max(1).into(),
+            overtakes: if fair { 0 } else { u32::MAX },
+            ends: 1024,
+            pollable: false,
+        }
     }
 
     /// A bag of `count` tokens (at least one) in memory without a name, for up to 1024 holders: first come, first served where
