@@ -316,7 +316,7 @@ fn read_all(mut reader: impl Read, chunk: usize) -> io::Result<u64> {
 }
 
 fn write_all(mut writer: impl Write, chunk: usize, times: u64) -> io::Result<()> {
-    let source: Vec<u8> = (0..chunk).map(|at| (at % 251) as u8).collect();
+    let source: Vec<u8> = (0..=250).cycle().take(chunk).collect();
     for _ in 0..times {
         writer.write_all(&source)?;
     }
@@ -371,7 +371,7 @@ fn count_vectors(vectors: impl Iterator<Item = Vec<u8>>) -> u64 {
 fn lent(chunk: usize, times: u64, capacity: usize) -> Result<(), Failure> {
     let (mut writer, mut reader) = spsc(capacity)?;
     let fill = move || {
-        let source: Vec<u8> = (0..chunk).map(|at| (at % 251) as u8).collect();
+        let source: Vec<u8> = (0..=250).cycle().take(chunk).collect();
         for _ in 0..times {
             let mut done = 0;
             while done < chunk {

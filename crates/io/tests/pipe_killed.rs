@@ -199,8 +199,9 @@ fn record(name: u32, number: u32) -> [u8; RECORD] {
     let mut record = [0; RECORD];
     record[..4].copy_from_slice(&name.to_ne_bytes());
     record[4..8].copy_from_slice(&number.to_ne_bytes());
-    for at in 8..RECORD {
-        record[at] = (at as u32 ^ name.wrapping_mul(31) ^ number.wrapping_mul(7)).to_ne_bytes()[0];
+    let [low, ..] = (name.wrapping_mul(31) ^ number.wrapping_mul(7)).to_ne_bytes();
+    for (byte, at) in record[8..].iter_mut().zip((0..=255u8).cycle()) {
+        *byte = at ^ low;
     }
     record
 }

@@ -143,7 +143,7 @@ fn inheriting_process() {
     if role == "reader" {
         let mut all = Vec::new();
         pipe.reader().expect("a seat").read_to_end(&mut all).expect("a sound pipe");
-        assert!(all.iter().enumerate().all(|(at, &byte)| byte == (at % 251) as u8));
+        assert!(all.iter().enumerate().all(|(at, &byte)| usize::from(byte) == at % 251));
         std::io::stderr().write_all(format!("{} bytes", all.len()).as_bytes()).expect("a pipe");
     } else {
         let _writer = pipe.writer().expect("a seat");
@@ -159,7 +159,7 @@ fn a_process_that_inherits_the_memory_reads_what_this_one_writes() {
     let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
     let mut writer = pipe.writer().expect("a seat");
     let reader = child("reader", &pipe);
-    let all: Vec<u8> = (0..100_000).map(|at| (at % 251) as u8).collect();
+    let all: Vec<u8> = (0..=250).cycle().take(100_000).collect();
     writer.write_all(&all).expect("a reader to come");
     drop(writer);
     let output = reader.wait_with_output().expect("the reader");

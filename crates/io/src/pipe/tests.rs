@@ -16,7 +16,7 @@ fn pipe(capacity: usize) -> (Writer, Reader) {
 
 /// Bytes with period 251, so that a piece in the wrong place shows.
 fn pattern(from: usize, len: usize) -> Vec<u8> {
-    (from..from + len).map(|at| (at % 251) as u8).collect()
+    (from..from + len).map(|at| u8::try_from(at % 251).expect("below 251")).collect()
 }
 
 #[test]
