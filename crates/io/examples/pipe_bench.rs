@@ -282,7 +282,10 @@ fn bag(name: &str, processes: u64, turns: u64) -> Result<(), Failure> {
             holder.acquire()?;
         }
         let ends = (bag.as_fd().try_clone_to_owned()?, bag.as_fd().try_clone_to_owned()?);
-        run_children(&words, processes, ends, || Ok(drop(holder)))?
+        run_children(&words, processes, ends, || {
+            drop(holder);
+            Ok(())
+        })?
     };
     report("ns_per_token", seconds * 1e9 / turns as f64, seconds, &used)
 }

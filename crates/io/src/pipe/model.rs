@@ -353,7 +353,7 @@ mod deaths {
                     }
                 });
                 if !died {
-                    core.dies(&doomed, 0, || death::step());
+                    core.dies(&doomed, 0, death::step);
                 }
                 core.write(&writer, b"a", Patience::None).expect("space");
                 core.detach(&writer, || {});
@@ -380,7 +380,7 @@ mod deaths {
                 core.acquire(&doomed, Patience::None).expect("a token");
             });
             if !died {
-                core.dies(&doomed, 0, || death::step());
+                core.dies(&doomed, 0, death::step);
             }
             assert_eq!(core.acquire(&holder, Patience::None), Ok(()), "step {steps}");
             assert_eq!(core.acquire(&holder, Patience::None), Err(Stop::WouldBlock), "step {steps}");
