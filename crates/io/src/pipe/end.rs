@@ -22,7 +22,7 @@ impl Shape {
     /// a full pipe does not cost a wake-up for every byte read.
     #[inline]
     fn space_worth_waking(&self, len: usize) -> u64 {
-        (len.min(self.chunk) as u64).max(WORTH_WAKING.min(self.capacity / 4))
+        (len as u64).min(self.capacity / 2).max(WORTH_WAKING.min(self.capacity / 4)).max(len.min(self.atomic) as u64)
     }
 }
 

@@ -12,7 +12,7 @@ use super::state::{MOST_ENDS, Platform, Seat, Slot, State, next_generation};
 use super::sync::Signal;
 
 /// How often to look before sleeping: for about as long as a sleep and a wake-up cost, a few microseconds.
-const SPINS: u32 = 256;
+const SPINS: u32 = 512;
 
 /// None where the other end can only run while this one sleeps.
 pub(super) fn spins() -> u32 {

@@ -557,7 +557,7 @@ impl<S: Sleep> Single<S> {
             left = left.saturating_sub(pause.max(1));
             pause *= 2;
         }
-        cursor.spins.set((cursor.spins.get() / 2).max(self.sleep.spins() / 16));
+        cursor.spins.set((cursor.spins.get() / 4 * 3).max(self.sleep.spins() / 16));
         false
     }
 

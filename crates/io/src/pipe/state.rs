@@ -243,7 +243,7 @@ fn pause_for(pauses: u32) {
 }
 
 impl Looks {
-    const SLEEPS_BETWEEN_TRIALS: u32 = 16;
+    const SLEEPS_BETWEEN_TRIALS: u32 = 8;
     const MOST_HOLDING_BACK: u32 = 2048;
 
     /// Woken for nothing: somebody who was running took it. While it holds back its turn stands, so nobody else is woken for
@@ -269,7 +269,7 @@ impl Looks {
             }
             spin_loop();
         }
-        self.worth.set(self.worth.get() / 2);
+        self.worth.set(self.worth.get() / 4 * 3);
         there()
     }
 }
