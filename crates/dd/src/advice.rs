@@ -53,6 +53,11 @@ impl Advice {
         Advice { side, position: position.unwrap_or(0), manner }
     }
 
+    /// Nothing is done about the cache.
+    pub(crate) fn is_idle(&self) -> bool {
+        matches!(self.manner, Manner::Leave)
+    }
+
     /// From here on whole windows are dropped rather than pieces.
     pub(crate) fn use_windows(&mut self) {
         if matches!(self.manner, Manner::Pieces { .. }) {

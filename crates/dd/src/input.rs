@@ -33,6 +33,7 @@ pub struct Source {
     /// The last read gave fewer bytes than asked for, but some.
     short: bool,
     pub(crate) partial: Partial,
+    found: Option<Found>,
     /// Reading has met the end of the file.
     pub at_end: bool,
     /// Reading is over: see `end`.
@@ -66,10 +67,22 @@ impl Partial {
         self.warn.take()
     }
 
+    /// A short read waits to be warned of.
+    pub(crate) fn is_pending(&self) -> bool {
+        self.last.is_some()
+    }
+
     /// What came last was made whole by other means.
     pub(crate) fn forget(&mut self) {
         self.last = None;
     }
+}
+
+/// What a bare read said that was not a whole record, and how often handlers had run before it.
+#[derive(Clone, Copy, Debug)]
+struct Found {
+    before: u32,
+    result: Result<usize, Errno>,
 }
 
 /// How a skip ended.
@@ -127,6 +140,7 @@ impl Source {
             advice: Advice::new(plan.cache, Side::Reading, position),
             short: false,
             partial: Partial::default(),
+            found: None,
             at_end: false,
             ended: false,
             rescue: None,
@@ -258,6 +272,30 @@ impl Source {
         self.at_end = true;
     }
 
+    /// Nothing but reading goes on here: no cache to clear, no places to skip.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.advice.is_idle() && self.stride == 1
+    }
+
+    /// One call, and nothing around it; `advance` and `found` tell what came of it.
+    #[inline]
+    pub(crate) fn read_bare(&self, buf: &mut [u8]) -> Result<usize, Errno> {
+        self.kernel.read(self.fd.as_fd(), buf)
+    }
+
+    /// `bytes` bytes were read by `read_bare`.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        if let Some(position) = &mut self.position {
+            *position += bytes;
+        }
+    }
+
+    /// The last `read_bare` did not fill its buffer: the next read begins with what it said, in the same buffer.
+    #[cold]
+    pub(crate) fn found(&mut self, result: Result<usize, Errno>, before: u32) {
+        self.found = Some(Found { before, result });
+    }
+
     /// What is there now, whatever fullblock says.
     pub(crate) fn read_some<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
         self.read_once(buf, pause)
@@ -270,8 +308,16 @@ impl Source {
 
     #[inline]
     fn read_once<P: Pause + ?Sized>(&mut self, buf: &mut [u8], pause: &mut P) -> Result<usize, Cut> {
-        let before = pause.interruptions();
-        let got = match retry(pause, || self.kernel.read(self.fd.as_fd(), buf)) {
+        let (before, found) = match self.found.take() {
+            Some(Found { before, result }) => (before, Some(result)),
+            None => (pause.interruptions(), None),
+        };
+        let result = match found {
+            // An interrupted call is made again, after whatever interrupted it was looked at.
+            Some(result) if result != Err(Errno::INTR) => result.map_err(Cut::Os),
+            _ => retry(pause, || self.kernel.read(self.fd.as_fd(), buf)),
+        };
+        let got = match result {
             Ok(got) => got,
             Err(cut) => self.read_refused(cut, buf, pause)?,
         };

@@ -147,6 +147,12 @@ impl Monitor {
         self.mute
     }
 
+    /// One load: nobody wants anything.
+    #[inline]
+    pub(crate) fn is_calm(&self) -> bool {
+        !signal::attention() && !self.by_clock
+    }
+
     fn owns_signals(&self) -> bool {
         matches!(self.mouth, Mouth::Process)
     }

@@ -149,6 +149,29 @@ impl Sink {
         self.again = bytes;
     }
 
+    /// Nothing but writing goes on here: no holes, no cache to clear, no places to skip.
+    pub(crate) fn is_bare(&self) -> bool {
+        self.holes == Holes::Write && self.advice.is_idle() && self.stride == 1
+    }
+
+    /// Whether bytes that are in the file already will be handed over once more.
+    pub(crate) fn expects_again(&self) -> bool {
+        self.again > 0
+    }
+
+    /// One call, and nothing around it; `advance` tells what came of it.
+    #[inline]
+    pub(crate) fn write_bare(&self, block: &[u8]) -> Result<usize, Errno> {
+        self.kernel.write(self.fd.as_fd(), block)
+    }
+
+    /// `bytes` bytes were written by `write_bare`.
+    pub(crate) fn advance(&mut self, bytes: u64) {
+        if let Some(position) = &mut self.position {
+            *position += bytes;
+        }
+    }
+
     /// Many whole blocks at once, `blocks.len()` a multiple of the block size. Zero blocks are stepped over where the plan
     /// wants that, and counted.
     #[inline]
@@ -570,7 +593,7 @@ fn open_file<P: Pause + ?Sized>(
         flags |= OFlags::TRUNC;
     }
     let durable = plan.durable != Durable::No || flags.intersects(OFlags::SYNC | OFlags::DSYNC);
-    if durable && plan.creation == Creation::IfMissing {
+    if durable && plan.creation == Creation::IfMissing && !plan.directory {
         // Opened as an existing file first: only a file that we made has a name to be made durable.
         match open_for(kernel, path, flags.difference(OFlags::CREATE), plan, pause) {
             Err(Cut::Os(Errno::NOENT)) => {}

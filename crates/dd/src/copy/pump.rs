@@ -4,40 +4,23 @@ use fdd_sys::memory::Aligned;
 
 use crate::copy::intake::{Intake, Step};
 use crate::copy::outlet::{Outlet, Wording, write_record};
-use crate::copy::{Buffers, Ending, Halt, Job, Outcome};
+use crate::copy::{Buffers, Halt, Job, Outcome, sizes};
 use crate::error::Error;
-use crate::plan::Blocks;
+use crate::plan::{Blocks, Plan};
+use crate::units::widen;
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
-    match job.plan.blocks {
-        Blocks::AsRead { bs } => as_read(job, bs),
-        Blocks::Reblock { .. } => reblocked(job),
-    }
-    .map(Outcome::Done)
-}
-
-fn as_read(job: &mut Job<'_>, bs: usize) -> Result<Ending, Halt> {
-    let Job { plan, source, sink, monitor, buffers, .. } = job;
-    let mut intake = Intake::new(plan);
-    loop {
-        match intake.next(&mut buffers.input[..bs], source, monitor)? {
-            Step::Record(len) => write_record(&buffers.input[..len], bs, Wording::Last, sink, monitor)?,
-            Step::Again => {}
-            Step::End => return Ok(intake.ending),
-        }
-        if let Some(speed) = plan.speed {
-            monitor.pace(intake.bytes, speed).map_err(|_| Halt::Stopped)?;
-        }
-    }
-}
-
-fn reblocked(job: &mut Job<'_>) -> Result<Ending, Halt> {
-    let mut intake = Intake::new(job.plan);
     // Taken out for the time of the loop, so that a record can be handed on while the job is borrowed.
     let none = Aligned::new(0).map_err(|_| Halt::Failed(Error::Memory { end: "input", len: 0 }))?;
     let mut input = std::mem::replace(&mut job.buffers.input, none);
+    let mut intake = Intake::new(job.plan);
+    let even = is_even(job);
+    let (ibs, _) = sizes(job.plan);
     loop {
-        match intake.next(&mut input, job.source, job.monitor)? {
+        if even {
+            whole_records(job, &mut input[..ibs], &intake)?;
+        }
+        match intake.next(&mut input[..ibs], job.source, job.monitor)? {
             Step::Record(len) => deliver(job, &mut input[..len])?,
             Step::Again => {}
             Step::End => break,
@@ -46,14 +29,63 @@ fn reblocked(job: &mut Job<'_>) -> Result<Ending, Halt> {
             job.monitor.pace(intake.bytes, speed).map_err(|_| Halt::Stopped)?;
         }
     }
-    let Job { plan, sink, monitor, buffers, converter, gathered, .. } = job;
-    let mut outlet = Outlet::new(output(buffers), gathered);
-    if let Some(converter) = converter {
-        let truncated = converter.finish(&mut |run: &[u8]| outlet.put(run, sink, monitor))?;
-        monitor.tally.truncated += truncated;
+    finish(job)?;
+    Ok(Outcome::Done(intake.ending))
+}
+
+/// Records go in and out at one size and nothing is done to them or remembered about them.
+fn is_even(job: &Job<'_>) -> bool {
+    let (ibs, obs) = sizes(job.plan);
+    ibs == obs && job.converter.is_none() && job.plan.is_undisturbed() && job.source.is_bare() && job.sink.is_bare()
+}
+
+/// The loop within the loop, for as long as each read fills its record and each write takes it, and nobody wants anything:
+/// two calls and a few instructions. Whatever else a call says is left to the loop around it, which finds it as if it had
+/// made the call itself.
+fn whole_records(job: &mut Job<'_>, record: &mut [u8], intake: &Intake<'_>) -> Result<(), Halt> {
+    let Job { plan, source, sink, monitor, gathered, .. } = job;
+    if *gathered > 0 || sink.expects_again() || source.partial.is_pending() {
+        return Ok(());
     }
-    outlet.finish(plan.output.pad_last, sink, monitor)?;
-    Ok(intake.ending)
+    let block = record.len();
+    let most = intake.records_left(monitor);
+    let before = fdd_sys::retry::Pause::interruptions(*monitor);
+    let mut moved = 0;
+    let mut unusual = None;
+    while moved < most && monitor.is_calm() {
+        let got = source.read_bare(record);
+        if got != Ok(block) {
+            source.found(got, before);
+            break;
+        }
+        let put = sink.write_bare(record);
+        if put != Ok(block) {
+            unusual = Some(put);
+            break;
+        }
+        moved += 1;
+    }
+    let bytes = moved * widen(block);
+    source.advance(bytes);
+    sink.advance(bytes);
+    monitor.tally.read.full += moved;
+    monitor.tally.written.full += moved;
+    monitor.tally.bytes += bytes;
+    let Some(put) = unusual else { return Ok(()) };
+    source.advance(widen(block));
+    monitor.tally.read.full += 1;
+    if let Ok(taken) = put {
+        sink.advance(widen(taken));
+        sink.expect_again(widen(taken));
+    }
+    write_record(record, block, wording(plan), sink, monitor)
+}
+
+fn wording(plan: &Plan) -> Wording {
+    match plan.blocks {
+        Blocks::AsRead { .. } => Wording::Last,
+        Blocks::Reblock { .. } => Wording::Block,
+    }
 }
 
 /// One record on its way out, already counted as read.
@@ -72,6 +104,20 @@ pub(crate) fn deliver(job: &mut Job<'_>, record: &mut [u8]) -> Result<(), Halt> 
             Ok(())
         }
     }
+}
+
+/// What conversions hold back, and the last block.
+fn finish(job: &mut Job<'_>) -> Result<(), Halt> {
+    let Job { plan, sink, monitor, buffers, converter, gathered, .. } = job;
+    if let Blocks::AsRead { .. } = plan.blocks {
+        return Ok(());
+    }
+    let mut outlet = Outlet::new(output(buffers), gathered);
+    if let Some(converter) = converter {
+        let truncated = converter.finish(&mut |run: &[u8]| outlet.put(run, sink, monitor))?;
+        monitor.tally.truncated += truncated;
+    }
+    outlet.finish(plan.output.pad_last, sink, monitor)
 }
 
 fn output(buffers: &mut Buffers) -> &mut Aligned {
