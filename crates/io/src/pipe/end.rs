@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::ring::{Claim, Piece, Store};
-use super::state::{Core, Patience, READ, Seat, Shape, Stop, WRITE, kind};
+use super::state::{Core, Need, Patience, READ, Seat, Shape, Stop, WRITE, kind};
 
 /// Memory that gives out seats.
 pub(super) trait Place: Store + Sized {
@@ -14,15 +14,22 @@ pub(super) trait Place: Store + Sized {
     fn leave_seat(&self, index: u32);
 }
 
-/// Where one piece's space or bytes are enough to wake a sleeper for.
-const WORTH_WAKING: u64 = 16 << 10;
+/// What free space is worth looking on for.
+const WORTH_A_LOOK: u64 = 16 << 10;
+
+/// A ring that is emptied about as fast as a thread wakes.
+const SMALL: u64 = 128 << 10;
 
 impl Shape {
-    /// The free space to wake a writer of `len` bytes for: what its next piece needs, and more where that is little, so that
-    /// a full pipe does not cost a wake-up for every byte read.
+    /// The free space that a writer of `len` bytes waits for: what its next piece needs, and more where that is little, so that a
+    /// full pipe does not cost a wake-up for every byte read.
     #[inline]
-    fn space_worth_waking(&self, len: usize) -> u64 {
-        (len as u64).min(self.capacity / 2).max(WORTH_WAKING.min(self.capacity / 4)).max(len.min(self.atomic) as u64)
+    fn space_worth_waiting_for(&self, len: usize) -> Need {
+        let piece = len.min(self.atomic) as u64;
+        let looking = piece.max(WORTH_A_LOOK.min(self.capacity / 4));
+        // Of a small ring all, since one write fills it.
+        let most = if self.capacity <= SMALL { self.capacity } else { self.capacity / 4 * 3 };
+        Need { looking, asleep: looking.max((len as u64).min(most)) }
     }
 }
 
@@ -81,7 +88,7 @@ impl<P: Place> End<P> {
         let mut done = 0;
         while done < from.len() {
             let rest = &from[done..];
-            let need = core.shape.space_worth_waking(rest.len());
+            let need = core.shape.space_worth_waiting_for(rest.len());
             match core.serve(&self.seat, need, patience, |inside| core.put(inside, &self.seat, rest)) {
                 Ok(Piece::Copied(len)) => done += len,
                 Ok(Piece::Claimed(mut claim)) => {
@@ -104,30 +111,45 @@ impl<P: Place> End<P> {
             return Ok(0);
         }
         let core = &*self.core;
-        match core.serve(&self.seat, 0, patience, |inside| core.take(inside, &self.seat, into)) {
+        match core.serve(&self.seat, Need::default(), patience, |inside| core.take(inside, &self.seat, into)) {
             Ok(Piece::Copied(len)) => Ok(len),
             Ok(Piece::Claimed(claim)) => {
-                let len = claim.len();
-                core.drain(&claim, &mut into[..len]);
-                core.release(&self.seat, claim)?;
-                Ok(len)
+                let mut done = self.drain(claim, into)?;
+                // On with what is there, in pieces that a writer can follow.
+                while done < into.len() {
+                    let rest = &mut into[done..];
+                    match core.serve_now(&self.seat, |inside| core.take(inside, &self.seat, rest)) {
+                        Ok(Piece::Copied(len)) => return Ok(done + len),
+                        Ok(Piece::Claimed(claim)) => done += self.drain(claim, rest)?,
+                        // The end, should it have come, comes again with the next call.
+                        Err(_) => break,
+                    }
+                }
+                Ok(done)
             }
             Err(Stop::Closed) => Ok(0),
             Err(stop) => Err(stop.into()),
         }
     }
 
+    fn drain(&self, claim: Claim, into: &mut [u8]) -> io::Result<usize> {
+        let len = claim.len();
+        self.core.drain(&claim, &mut into[..len]);
+        self.core.release(&self.seat, claim)?;
+        Ok(len)
+    }
+
     /// Claims up to `want` bytes of space in one piece.
     pub(super) fn claim_space(&self, want: usize, patience: Patience) -> io::Result<Claim> {
         let core = &*self.core;
-        let need = core.shape.space_worth_waking(1);
+        let need = core.shape.space_worth_waiting_for(1);
         Ok(core.serve(&self.seat, need, patience, |inside| core.claim_straight(inside, &self.seat, want))?)
     }
 
     /// Claims up to `want` bytes in one piece; nothing at the end.
     pub(super) fn claim_bytes(&self, want: usize, patience: Patience) -> io::Result<Option<Claim>> {
         let core = &*self.core;
-        match core.serve(&self.seat, 0, patience, |inside| core.take_straight(inside, &self.seat, want)) {
+        match core.serve(&self.seat, Need::default(), patience, |inside| core.take_straight(inside, &self.seat, want)) {
             Ok(claim) => Ok(Some(claim)),
             Err(Stop::Closed) => Ok(None),
             Err(stop) => Err(stop.into()),

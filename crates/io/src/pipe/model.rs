@@ -14,7 +14,7 @@ use std::time::Duration;
 #[cfg(loom)]
 use super::ring::Single;
 use super::ring::{Bytes, Piece, Sleep, Store};
-use super::state::{Core, Patience, Platform, Purpose, READ, Seat, Shape, Slot, State, Step, Stop, WRITE, kind};
+use super::state::{Core, Need, Patience, Platform, Purpose, READ, Seat, Shape, Slot, State, Step, Stop, WRITE, kind};
 use super::sync::{Signal, death};
 
 #[cfg(loom)]
@@ -144,7 +144,8 @@ impl Core<Model> {
     }
 
     fn write(&self, seat: &Seat, from: &[u8], patience: Patience) -> Result<usize, Stop> {
-        let need = from.len().min(self.shape.atomic) as u64;
+        let space = from.len().min(self.shape.atomic) as u64;
+        let need = Need { looking: space, asleep: space };
         match self.serve(seat, need, patience, |inside| self.put(inside, seat, from))? {
             Piece::Copied(len) => Ok(len),
             Piece::Claimed(mut claim) => {
@@ -157,7 +158,7 @@ impl Core<Model> {
     }
 
     fn read(&self, seat: &Seat, into: &mut [u8], patience: Patience) -> Result<usize, Stop> {
-        match self.serve(seat, 0, patience, |inside| self.take(inside, seat, into)) {
+        match self.serve(seat, Need::default(), patience, |inside| self.take(inside, seat, into)) {
             Ok(Piece::Copied(len)) => Ok(len),
             Ok(Piece::Claimed(claim)) => {
                 let len = claim.len();
@@ -181,7 +182,7 @@ impl Core<Model> {
 
     fn acquire(&self, seat: &Seat, patience: Patience) -> Result<(), Stop> {
         let (state, slot) = (self.state(), self.slot(seat.index));
-        self.serve(seat, 1, patience, |_| {
+        self.serve(seat, Need::default(), patience, |_| {
             if state.taken.get() >= self.shape.capacity {
                 return Step::NotYet;
             }

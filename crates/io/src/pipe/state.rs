@@ -128,8 +128,8 @@ pub(super) struct Slot {
     pub(super) pos: Word64,
     pub(super) len: Word64,
     ticket: Word64,
-    /// How much it waits for: bytes of space.
-    need: Word64,
+    /// How much space it waits for, while it looks and when it sleeps.
+    need: [Word64; 2],
     next: Word32,
     previous: Word32,
     pub(super) held: Word64,
@@ -173,6 +173,14 @@ pub(super) trait Platform: Send + Sync {
     fn clock(&self) -> u64;
     /// How often to look before sleeping.
     fn spins(&self) -> u32;
+}
+
+/// How much space a writer waits for: while it looks, its next piece; when it sleeps, not less, and more where waking it for
+/// every piece would be dear. A reader waits for anything.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Need {
+    pub(super) looking: u64,
+    pub(super) asleep: u64,
 }
 
 /// How long to wait.
@@ -359,12 +367,12 @@ impl<P: Platform> Core<P> {
 
     /// Tries until it is done, the other side is gone, or patience is over.
     ///
-    /// `need` is what to wake for: not less than what `attempt` needs, and more where waking for every byte would be dear.
+    /// `need` is what to give it the turn for: not less than what `attempt` needs.
     #[inline]
     pub(super) fn serve<T>(
         &self,
         seat: &Seat,
-        need: u64,
+        need: Need,
         patience: Patience,
         mut attempt: impl FnMut(&Inside<'_, P>) -> Step<T>,
     ) -> Result<T, Stop> {
@@ -382,12 +390,28 @@ impl<P: Platform> Core<P> {
         self.serve_slowly(inside, seat, need, patience, &mut attempt)
     }
 
+    /// Tries once, and looks for nobody.
+    pub(super) fn serve_now<T>(&self, seat: &Seat, attempt: impl FnOnce(&Inside<'_, P>) -> Step<T>) -> Result<T, Stop> {
+        let inside = self.enter(seat)?;
+        if !inside.may_overtake(seat.side) {
+            return Err(Stop::WouldBlock);
+        }
+        match attempt(&inside) {
+            Step::Done(done) => {
+                inside.count_overtaking(seat.side);
+                Ok(done)
+            }
+            Step::Closed => Err(Stop::Closed),
+            Step::NotYet => Err(Stop::WouldBlock),
+        }
+    }
+
     #[cold]
     fn serve_slowly<'a, T>(
         &'a self,
         mut inside: Inside<'a, P>,
         seat: &Seat,
-        need: u64,
+        need: Need,
         patience: Patience,
         attempt: &mut dyn FnMut(&Inside<'_, P>) -> Step<T>,
     ) -> Result<T, Stop> {
@@ -618,8 +642,10 @@ impl<P: Platform> Inside<'_, P> {
 
     fn give_turn(&self, side: usize, head: u32) {
         let slot = self.core.slot(head - 1);
+        // A writer that only looks goes on with its next piece. To wake one that sleeps is dear: let there be more first.
+        let need = slot.need[usize::from(slot.wake.load() == wake::ASLEEP)].get();
         // A writer whose last claim is an unpassed hole cannot claim again.
-        if !self.could_go_on(side, slot.need.get()) || slot.claim.get() != claim::NONE {
+        if !self.could_go_on(side, need) || slot.claim.get() != claim::NONE {
             return;
         }
         self.state().turn[side].set(head);
@@ -665,11 +691,12 @@ impl<P: Platform> Inside<'_, P> {
         }
     }
 
-    fn enqueue(&self, index: u32, side: usize, need: u64) {
+    fn enqueue(&self, index: u32, side: usize, need: Need) {
         let (state, slot) = (self.state(), self.core.slot(index));
         slot.ticket.set(state.ticket.get());
         state.ticket.add(1);
-        slot.need.set(need);
+        slot.need[0].set(need.looking);
+        slot.need[1].set(need.asleep);
         slot.wake.store(wake::AWAKE);
         slot.queued.set(1);
         self.link_last(index, side);
@@ -720,7 +747,8 @@ impl<P: Platform> Inside<'_, P> {
     fn pass_over_the_late(&self, side: usize) {
         let late = self.state().turn[side].get();
         if late != 0 {
-            let need = self.core.slot(late - 1).need.get();
+            let [looking, asleep] = [0, 1].map(|which| self.core.slot(late - 1).need[which].get());
+            let need = Need { looking, asleep };
             self.dequeue(late - 1);
             self.enqueue(late - 1, side, need);
         }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use super::end::End;
 use super::shared::{AttachError, Making, Shared, attach, open};
-use super::state::{Core, Patience, Platform, Purpose, READ, Step, kind};
+use super::state::{Core, Need, Patience, Platform, Purpose, READ, Step, kind};
 
 /// A bag of tokens in memory that processes share.
 ///
@@ -102,7 +102,7 @@ impl Holder {
     fn acquire_for(&mut self, patience: Patience) -> io::Result<()> {
         let (core, seat) = (&self.0.core, self.0.seat());
         let (state, slot) = (core.platform.state(), core.slot(seat.index));
-        Ok(core.serve(seat, 1, patience, |_inside| {
+        Ok(core.serve(seat, Need::default(), patience, |_inside| {
             if state.taken.get() >= core.shape.capacity {
                 return Step::NotYet;
             }
