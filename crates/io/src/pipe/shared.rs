@@ -345,7 +345,7 @@ fn map(file: OwnedFd, events: Option<Events>, purpose: Purpose) -> Result<Core<S
     let mut bytes = [0; CHECKED + 8];
     let got = rustix::io::pread(&file, &mut bytes, 0)?;
     if got < bytes.len() {
-        let begins = bytes[..got.min(8)] == MAGIC[..got.min(8)];
+        let begins = got > 0 && bytes[..got.min(8)] == MAGIC[..got.min(8)];
         return Err(if begins { AttachError::Truncated } else { AttachError::Foreign });
     }
     let header = Header::from_bytes(&bytes)?;

@@ -10,6 +10,11 @@ const fn few(count: usize) -> usize {
     if cfg!(miri) { count / 50 } else { count }
 }
 
+/// A stream's length: more than any capacity here.
+fn some(count: usize, most: usize) -> usize {
+    if cfg!(miri) { 2 * ATOMIC + 1000 } else { count.clamp(5 * ATOMIC, most) }
+}
+
 fn pipe(capacity: usize) -> (Writer, Reader) {
     Options::new(capacity).threads().expect("memory")
 }
@@ -28,7 +33,7 @@ fn bytes_come_out_in_the_order_in_which_they_went_in() {
         (Options::new(16 * ATOMIC).fair(), 20_000),
     ] {
         let (mut writer, mut reader) = options.threads().expect("memory");
-        let total = few(chunk * 2000).clamp(3 * ATOMIC, 2_000_000);
+        let total = some(chunk * 2000, 2_000_000);
         let thread = std::thread::spawn(move || {
             let all = pattern(0, total);
             for piece in all.chunks(chunk) {
@@ -221,7 +226,7 @@ fn reserved_space_is_written_when_committed_and_never_was_when_dropped() {
 fn the_ring_of_two_ends_carries_a_stream_whatever_the_pieces() {
     for (write, read) in [(1, 1), (1, 9000), (4096, 100), (5000, 3000), (20_000, 20_000)] {
         let (mut writer, mut reader) = spsc(2 * ATOMIC).expect("memory");
-        let total = few(write * 2000).clamp(3 * ATOMIC, 1_000_000);
+        let total = some(write * 2000, 1_000_000);
         let thread = std::thread::spawn(move || {
             for piece in pattern(0, total).chunks(write) {
                 writer.write_all(piece).expect("a reader");
@@ -244,7 +249,7 @@ fn the_ring_of_two_ends_carries_a_stream_whatever_the_pieces() {
 #[test]
 fn the_ring_lends_its_memory_to_both_ends() {
     let (mut writer, mut reader) = spsc(2 * ATOMIC).expect("memory");
-    let total = few(2_000_000).max(5 * ATOMIC);
+    let total = some(2_000_000, 2_000_000);
     let thread = std::thread::spawn(move || {
         let mut at = 0;
         while at < total {
