@@ -252,7 +252,7 @@ fn pause_for(pauses: u32) {
 
 impl Looks {
     const SLEEPS_BETWEEN_TRIALS: u32 = 8;
-    const MOST_HOLDING_BACK: u32 = 2048;
+    const MOST_HOLDING_BACK: u32 = 4096;
 
     /// Woken for nothing: somebody who was running took it. While it holds back its turn stands, so nobody else is woken for
     /// nothing either, and those who feed themselves are left alone for a few microseconds.
