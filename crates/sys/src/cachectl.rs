@@ -166,6 +166,7 @@ fn last_error() -> Errno {
 }
 
 #[cfg(test)]
+#[cfg(not(miri))] // No cachestat, no sync_file_range.
 #[allow(clippy::unwrap_used, clippy::cast_possible_truncation)] // A test may end in a panic, and its sizes are small.
 mod tests {
     use super::*;

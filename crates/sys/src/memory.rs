@@ -40,12 +40,7 @@ impl Aligned {
             .ok_or(Errno::NOMEM)?;
         // SAFETY: a new anonymous mapping at an address of the kernel's choice touches no existing memory.
         let map = unsafe {
-            mmap_anonymous(
-                std::ptr::null_mut(),
-                map_len,
-                ProtFlags::READ | ProtFlags::WRITE,
-                MapFlags::PRIVATE | MapFlags::NORESERVE,
-            )?
+            mmap_anonymous(std::ptr::null_mut(), map_len, ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE)?
         };
         let map = NonNull::new(map).ok_or(Errno::NOMEM)?;
         let start = map.cast::<u8>();

@@ -19,7 +19,10 @@ macro_rules! main {
     ($program:path) => {
         // SAFETY: the one symbol of this name; the C library calls it once with what `enter` asks for.
         #[unsafe(no_mangle)]
-        pub unsafe extern "C" fn main(argc: ::std::ffi::c_int, argv: *const *const ::std::ffi::c_char) -> ::std::ffi::c_int {
+        pub unsafe extern "C" fn main(
+            argc: ::std::ffi::c_int,
+            argv: *const *const ::std::ffi::c_char,
+        ) -> ::std::ffi::c_int {
             // SAFETY: as the C library passes them: `argc` valid strings.
             unsafe { $crate::start::enter(argc, argv, $program) }
         }
