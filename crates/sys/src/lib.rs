@@ -6,6 +6,7 @@
 #![allow(unsafe_code)] // This crate exists to hold it.
 
 pub mod cachectl;
+pub mod clone;
 pub mod device;
 pub mod locale;
 pub mod memory;
@@ -16,3 +17,4 @@ pub mod signal;
 pub mod simd;
 pub mod start;
 pub mod thread;
+pub mod uring;
