@@ -1,5 +1,6 @@
 //! What an end leaves in the page cache: nothing is done, what was processed is dropped, or what was there before is kept.
 
+use std::ops::Range;
 use std::os::fd::BorrowedFd;
 
 use fdd_io::cache::{DropBehind, Neutral};
@@ -84,6 +85,13 @@ impl Advice {
     pub(crate) fn before(&mut self, fd: BorrowedFd<'_>, len: usize) {
         if let Manner::Neutral(neutral) = &mut self.manner {
             neutral.before(fd, self.position..self.position.saturating_add(widen(len)));
+        }
+    }
+
+    /// `range` is about to be processed, ahead of the position.
+    pub(crate) fn announce(&mut self, fd: BorrowedFd<'_>, range: Range<u64>) {
+        if let Manner::Neutral(neutral) = &mut self.manner {
+            neutral.before(fd, range);
         }
     }
 

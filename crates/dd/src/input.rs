@@ -1,6 +1,6 @@
 //! The input end: its descriptor, position, skipping, reading, and reading what fails.
 
-use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
 use fdd_sys::memory::Aligned;
@@ -181,6 +181,31 @@ impl Source {
             Ok(back) if back == position => found,
             _ => position,
         }
+    }
+
+    /// A second descriptor of the same file, past the page cache. None where descriptors cannot be used past the kernel's
+    /// door, where /proc is not there, and where the file system has no direct reads.
+    pub(crate) fn reopen_direct(&self) -> Option<OwnedFd> {
+        let kept = self.facts.flags.intersection(OFlags::NOATIME);
+        reopen(&*self.kernel, self.fd.as_fd(), OFlags::RDONLY | OFlags::DIRECT | kept)
+    }
+
+    /// The same open file under another number.
+    pub(crate) fn duplicate(&self) -> Option<OwnedFd> {
+        self.kernel.is_the_system().then(|| self.fd.try_clone().ok()).flatten()
+    }
+
+    /// `len` bytes at `at` are about to be read, not from the descriptor's own offset.
+    pub(crate) fn announce(&mut self, at: u64, len: u64) {
+        self.advice.announce(self.fd.as_fd(), at..at.saturating_add(len));
+    }
+
+    /// The next `len` bytes were read, not from the descriptor's own offset: [`go_to`](Source::go_to) has to follow.
+    pub(crate) fn passed(&mut self, len: usize) {
+        if let Some(position) = &mut self.position {
+            *position += widen(len);
+        }
+        self.advice.passed(&*self.kernel, self.fd.as_fd(), len);
     }
 
     /// Moves over `amount`: by seeking, or by reading where it cannot seek.
@@ -496,6 +521,15 @@ pub(crate) fn set_flags(kernel: &dyn Kernel, fd: BorrowedFd<'_>, flags: OFlags, 
     }
     let now = kernel.get_flags(fd)?;
     if now.contains(settable) { Ok(()) } else { kernel.set_flags(fd, now | settable) }
+}
+
+/// Opens once more what `fd` is open on, with other flags.
+pub(crate) fn reopen(kernel: &dyn Kernel, fd: BorrowedFd<'_>, flags: OFlags) -> Option<OwnedFd> {
+    if !kernel.is_the_system() {
+        return None;
+    }
+    let path = format!("/proc/self/fd/{}", fd.as_raw_fd());
+    kernel.open(path.as_ref(), flags, Mode::empty()).ok()
 }
 
 /// A refusal becomes the error that names it.

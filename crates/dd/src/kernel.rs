@@ -33,6 +33,11 @@ pub trait Kernel: Send + Sync {
     /// FIONREAD: bytes that a pipe holds.
     fn available(&self, fd: BorrowedFd<'_>) -> Result<u64>;
     fn close(&self, fd: OwnedFd) -> Result<()>;
+    /// Whether descriptors are what the system knows under their numbers, so that a ring or a thread may use them past
+    /// this door.
+    fn is_the_system(&self) -> bool {
+        false
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -124,5 +129,9 @@ impl Kernel for Os {
 
     fn close(&self, fd: OwnedFd) -> Result<()> {
         fdd_sys::start::close(fd)
+    }
+
+    fn is_the_system(&self) -> bool {
+        true
     }
 }

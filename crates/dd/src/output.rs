@@ -14,7 +14,7 @@ use rustix::io::Errno;
 use crate::advice::{Advice, Side, drop_to_end};
 use crate::error::{Error, Name, Notice};
 use crate::facts::{Facts, Kind};
-use crate::input::{Trouble, named, set_flags};
+use crate::input::{Trouble, named, reopen, set_flags};
 use crate::kernel::{Direction, Kernel};
 use crate::plan::{Cache, Creation, Durable, Holes, OutputPlan, Truncate};
 use crate::units::{Amount, widen};
@@ -211,6 +211,59 @@ impl Sink {
     pub(crate) fn skip_zeros(&mut self, bytes: u64) {
         debug_assert!(self.holes != Holes::Write);
         self.hole += bytes;
+    }
+
+    /// A second descriptor of the same file, past the page cache. None as for the input.
+    pub(crate) fn reopen_direct(&self) -> Option<OwnedFd> {
+        reopen(&*self.kernel, self.fd.as_fd(), OFlags::WRONLY | OFlags::DIRECT)
+    }
+
+    /// The same open file under another number.
+    pub(crate) fn duplicate(&self) -> Option<OwnedFd> {
+        self.kernel.is_the_system().then(|| self.fd.try_clone().ok()).flatten()
+    }
+
+    /// `len` bytes at `at` are about to be written, not at the descriptor's own offset.
+    pub(crate) fn announce(&mut self, at: u64, len: u64) {
+        self.advice.announce(self.fd.as_fd(), at..at.saturating_add(len));
+    }
+
+    /// The next `len` bytes were written, not at the descriptor's own offset: [`go_to`](Sink::go_to) has to follow.
+    pub(crate) fn passed(&mut self, len: usize) {
+        if let Some(position) = &mut self.position {
+            *position += widen(len);
+        }
+        self.advice.passed(&*self.kernel, self.fd.as_fd(), len);
+    }
+
+    /// Goes to `position`, behind what was written.
+    ///
+    /// # Errors
+    /// What the seek says.
+    pub(crate) fn go_to(&mut self, position: u64) -> Result<(), Error> {
+        let reached = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position));
+        let reached = reached.map_err(|errno| Error::Seek { name: self.name.clone(), errno })?;
+        self.position = Some(reached);
+        self.advice.start_at(reached);
+        Ok(())
+    }
+
+    /// Length of the file as it is now.
+    pub(crate) fn size_now(&self) -> Option<u64> {
+        self.kernel.fstat(self.fd.as_fd()).ok().and_then(|stat| u64::try_from(stat.st_size).ok())
+    }
+
+    /// Allocates a range without making the file longer.
+    pub(crate) fn allocate(&self, at: u64, len: u64) -> Result<(), Errno> {
+        self.kernel.fallocate(self.fd.as_fd(), FallocateFlags::KEEP_SIZE, at, len)
+    }
+
+    /// Gives back what is allocated beyond the end of the file, which has to be at `len`.
+    pub(crate) fn trim(&self, len: u64) {
+        // Somebody else may have written on behind us; then it is theirs.
+        if self.size_now() == Some(len) {
+            let _ = self.kernel.truncate(self.fd.as_fd(), len);
+        }
     }
 
     /// What is to be said about this end and was not worth an error.

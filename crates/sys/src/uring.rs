@@ -136,8 +136,8 @@ impl Ring {
             match self.ring.submit_and_wait(1) {
                 Ok(_) => {}
                 Err(error) => match errno(&error) {
-                    // Short of memory for the moment, or completions first.
-                    Errno::AGAIN | Errno::BUSY if !self.ring.completion().is_empty() => {}
+                    // Short of memory for the moment: as good as interrupted.
+                    Errno::AGAIN | Errno::BUSY => return Err(Errno::INTR),
                     other => return Err(other),
                 },
             }
@@ -193,7 +193,7 @@ impl Drop for Ring {
     fn drop(&mut self) {
         while self.in_flight() > 0 {
             match self.wait() {
-                Ok(_) | Err(Errno::INTR | Errno::AGAIN | Errno::BUSY) => {}
+                Ok(_) | Err(Errno::INTR) => {}
                 Err(_) => {
                     // The kernel may still write there: rather lose the memory and the descriptors than have that.
                     std::mem::forget(self.memory.take());

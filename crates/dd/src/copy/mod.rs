@@ -1,11 +1,15 @@
 //! The order of events: which way the bytes go, and what each way may count on.
 
+mod bulk;
 mod chunk;
 mod coalesce;
 pub(crate) mod intake;
 pub(crate) mod outlet;
+mod overlap;
 mod pump;
+mod reflink;
 mod stream;
+mod uring;
 mod zeros;
 
 use fdd_sys::memory::Aligned;
@@ -41,6 +45,9 @@ pub struct Job<'a> {
     pub converter: Option<Converter>,
     /// How much of the output buffer is filled and not yet a whole block.
     pub gathered: usize,
+    /// A way with requests in flight met an error, or an end that it did not expect: what is slow to fail is not to be
+    /// met by the next such way too.
+    pub trouble: bool,
 }
 
 impl<'a> Job<'a> {
@@ -52,7 +59,7 @@ impl<'a> Job<'a> {
         buffers: &'a mut Buffers,
     ) -> Job<'a> {
         let converter = (!plan.recipe.is_identity()).then(|| Converter::new(&plan.recipe));
-        Job { plan, source, sink, monitor, buffers, converter, gathered: 0 }
+        Job { plan, source, sink, monitor, buffers, converter, gathered: 0, trouble: false }
     }
 }
 
@@ -122,6 +129,9 @@ struct Strategy {
 }
 
 const STRATEGIES: &[Strategy] = &[
+    Strategy { name: "reflink", allowed: reflink::allowed, worthwhile: reflink::worthwhile, run: reflink::run },
+    Strategy { name: "uring", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: uring::run },
+    Strategy { name: "overlap", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: overlap::run },
     Strategy { name: "zeros", allowed: zeros::allowed, worthwhile: zeros::worthwhile, run: zeros::run },
     Strategy { name: "stream", allowed: stream::allowed, worthwhile: stream::worthwhile, run: stream::run },
     Strategy { name: "coalesce", allowed: coalesce::allowed, worthwhile: coalesce::worthwhile, run: coalesce::run },
