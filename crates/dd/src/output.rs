@@ -172,6 +172,11 @@ impl Sink {
         }
     }
 
+    /// How many bytes are in the file that were to be handed over once more and never were.
+    pub(crate) fn take_again(&mut self) -> u64 {
+        std::mem::take(&mut self.again)
+    }
+
     /// Many whole blocks at once, `blocks.len()` a multiple of the block size. Zero blocks are stepped over where the plan
     /// wants that, and counted.
     #[inline]

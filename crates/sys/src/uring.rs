@@ -189,18 +189,42 @@ impl Ring {
     }
 }
 
+impl Ring {
+    /// How many requests the kernel has; the others are still in the queue and go down with it.
+    fn in_kernel(&mut self) -> usize {
+        self.in_flight().saturating_sub(self.ring.submission().len())
+    }
+
+    /// Takes what has ended without asking the kernel, which refuses to be asked. Each call of another kind lets it tell.
+    fn wait_aside(&mut self) {
+        const PATIENCE: std::time::Duration = std::time::Duration::from_secs(5);
+        let begun = std::time::Instant::now();
+        while self.in_kernel() > 0 && begun.elapsed() < PATIENCE {
+            while let Some(entry) = self.ring.completion().next() {
+                let index = usize::try_from(entry.user_data()).unwrap_or(usize::MAX);
+                self.flights.get_mut(index).map(Option::take);
+            }
+            std::thread::sleep(std::time::Duration::from_millis(1));
+        }
+    }
+}
+
 impl Drop for Ring {
+    /// Waits for what is in flight.
     fn drop(&mut self) {
         while self.in_flight() > 0 {
             match self.wait() {
                 Ok(_) | Err(Errno::INTR) => {}
-                Err(_) => {
-                    // The kernel may still write there: rather lose the memory and the descriptors than have that.
-                    std::mem::forget(self.memory.take());
-                    std::mem::forget(std::mem::take(&mut self.files));
-                    return;
-                }
+                Err(_) => break,
             }
+        }
+        if self.in_flight() > 0 {
+            self.wait_aside();
+        }
+        if self.in_kernel() > 0 {
+            // The kernel may still write there: rather lose the memory and the descriptors than have that.
+            std::mem::forget(self.memory.take());
+            std::mem::forget(std::mem::take(&mut self.files));
         }
     }
 }

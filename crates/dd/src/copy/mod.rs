@@ -159,13 +159,25 @@ pub fn run(job: &mut Job<'_>, choice: &Choice) -> (Result<Ending, Halt>, Vec<(&'
         let before = job.monitor.tally.bytes;
         let outcome = (strategy.run)(job);
         moved.push((strategy.name, job.monitor.tally.bytes - before));
-        match outcome {
-            Ok(Outcome::Done(ending)) => return (Ok(ending), moved),
-            Ok(Outcome::Declined) => {}
-            Err(halt) => return (Err(halt), moved),
-        }
+        let ended = match outcome {
+            Ok(Outcome::Declined) => continue,
+            Ok(Outcome::Done(ending)) => Ok(ending),
+            Err(halt) => Err(halt),
+        };
+        count_leftover(job);
+        return (ended, moved);
     }
     unreachable!("the pump is the last row and never declines")
+}
+
+/// The plain loop ended before it came to what a faster way had written already: that is in the output and counts.
+fn count_leftover(job: &mut Job<'_>) {
+    let left = job.sink.take_again();
+    let obs = crate::units::widen(job.plan.output.obs.max(1));
+    let tally = &mut job.monitor.tally;
+    tally.written.full += left / obs;
+    tally.written.partial += u64::from(!left.is_multiple_of(obs));
+    tally.bytes += left;
 }
 
 impl Ending {
