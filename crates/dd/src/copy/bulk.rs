@@ -48,6 +48,10 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
     source.facts.hides_sizes()
         && source.position().is_some()
         && to
+        // A second descriptor must not be able to do what the first one may not.
+        && (source.facts.flags & OFlags::ACCMODE) != OFlags::WRONLY
+        && (sink.facts.flags & OFlags::ACCMODE) != OFlags::RDONLY
+        && !source.facts.flags.union(sink.facts.flags).contains(OFlags::PATH)
         && source.facts.identity != sink.facts.identity
         && !sink.facts.flags.intersects(observed)
         && job.converter.is_none()
@@ -64,7 +68,8 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
 
 /// Large, and at one end at least past the page cache.
 pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
-    if job.trouble {
+    // What is cheap to know comes first: most copies are small.
+    if job.trouble || !job.source.facts.hides_sizes() || extent(job) < LARGE {
         return false;
     }
     let survey = Survey::of(job);
@@ -76,6 +81,16 @@ fn sizes(plan: &Plan) -> (usize, usize) {
         Blocks::AsRead { bs } => (bs, bs),
         Blocks::Reblock { ibs, obs } => (ibs, obs),
     }
+}
+
+/// Bytes that are there and, in whole records, asked for.
+fn extent(job: &Job<'_>) -> u64 {
+    let Job { plan, source, monitor, .. } = job;
+    let (ibs, _) = sizes(plan);
+    let there = source.size_now().saturating_sub(source.position().unwrap_or(0));
+    let read = monitor.tally.read.total();
+    let asked = plan.limit.map_or(u64::MAX, |limit| limit.records().saturating_sub(read).saturating_mul(widen(ibs)));
+    there.min(asked)
 }
 
 /// iflag=direct, oflag=direct, or a descriptor that was handed over so.
@@ -102,12 +117,7 @@ impl Survey {
         let (ibs, obs) = sizes(plan);
         let from = source.position().unwrap_or(0);
         let to = sink.position().unwrap_or(0);
-        let there = source.size_now().saturating_sub(from);
-        let read = job.monitor.tally.read.total();
-        let asked =
-            plan.limit.map_or(u64::MAX, |limit| limit.records().saturating_sub(read).saturating_mul(widen(ibs)));
-        let mut survey =
-            Survey { from, to, len: there.min(asked), align: PAGE, direct_input: false, direct_output: false };
+        let mut survey = Survey { from, to, len: extent(job), align: PAGE, direct_input: false, direct_output: false };
         let input_align = direct_align(source.fd(), source.facts.kind).filter(|align| from.is_multiple_of(*align));
         let output_align = direct_align(sink.fd(), sink.facts.kind).filter(|align| to.is_multiple_of(*align));
         survey.direct_input = input_align.is_some() && survey.reads_directly(job);

@@ -3,6 +3,7 @@
 //! One thread and one ring. Where the kernel or a container refuses io_uring the reader thread does the same, less deep.
 
 use fdd_sys::retry::{Cut, Steady, retry};
+use fdd_sys::thread::spawn_quiet;
 use fdd_sys::uring::{Done, File, Ring};
 
 use crate::copy::bulk::{Bulk, PIECE, PIECES, Piece};
@@ -37,8 +38,12 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     };
     let stopped = flow.run(job);
     let Flow { ring, bulk, .. } = flow;
-    // Whatever the kernel still has is waited for before the plain loop goes over the same ground.
-    drop(ring);
+    if stopped {
+        // A slow device may take its time over reads that nobody wants any more.
+        let _ = spawn_quiet("ring", move || drop(ring));
+    } else {
+        drop(ring);
+    }
     bulk.conclude(job, stopped)
 }
 
@@ -80,10 +85,10 @@ impl Flow {
                 self.read_ahead(job);
                 stopped = self.write_on(job).is_err();
             }
-            if self.ring.in_flight() == 0 {
+            if self.ring.in_flight() == 0 || (stopped && !self.states.contains(&State::Writing)) {
                 break;
             }
-            // After a stop only what is in flight is waited for: its bytes are in the file and have to be counted.
+            // After a stop only writes are waited for: their bytes are in the file and have to be counted.
             let waited = match stopped {
                 false => retry(job.monitor, || self.ring.wait()),
                 true => retry(&mut Steady, || self.ring.wait()),

@@ -169,3 +169,62 @@ fn interrupted_at_any_moment_the_counts_are_the_bytes_in_the_file() {
     }
     assert!(early > 0, "every copy was over before it was interrupted");
 }
+
+#[test]
+fn a_storm_of_reports_bends_nothing() {
+    let home = scratch();
+    let (input, output) = (home.path().join("in"), home.path().join("out"));
+    let content = noise(40 * MIB, 22);
+    file(&input, &content);
+    for strategy in BULK {
+        for operands in [&["bs=512", "conv=fsync"][..], &["bs=512"]] {
+            let said = home.path().join("said");
+            let report = home.path().join("report");
+            let _ = std::fs::remove_file(&report);
+            let mut command = Copy::new(strategy, &input, &output, operands).command(&report);
+            let mut child =
+                command.stderr(std::fs::File::create(&said).expect("a file")).spawn().expect("the program runs");
+            let pid = rustix::process::Pid::from_child(&child);
+            // The first byte says that signals are caught.
+            while child.try_wait().expect("a child").is_none() {
+                if std::fs::metadata(&output).is_ok_and(|now| now.len() > 0) {
+                    let _ = rustix::process::kill_process(pid, rustix::process::Signal::USR1);
+                }
+                std::thread::yield_now();
+            }
+            assert!(child.wait().expect("an end").success(), "{strategy} {operands:?}");
+            assert!(std::fs::read(&output).expect("an output") == content, "{strategy} {operands:?}");
+            assert_eq!(moved(&report)[strategy], content.len() as u64);
+            let said = std::fs::read_to_string(&said).expect("text");
+            let last: Vec<&str> = said.lines().rev().take(3).collect();
+            assert_eq!(told(last[0]), content.len() as u64, "{said}");
+            std::fs::remove_file(&output).expect("an output");
+        }
+    }
+}
+
+#[test]
+fn an_end_that_may_not_be_written_or_read_is_not_opened_anew_for_it() {
+    use std::fs::{File, OpenOptions};
+    let home = scratch();
+    let (input, output, report) = (home.path().join("in"), home.path().join("out"), home.path().join("report"));
+    let (content, old) = (noise(8 * MIB, 23), noise(8 * MIB, 24));
+    file(&input, &content);
+    file(&output, &old);
+    for strategy in BULK {
+        for operands in [&["bs=64K", "conv=notrunc,fsync"][..], &["bs=64K", "iflag=nocache", "oflag=nocache"]] {
+            let run = |from: File, to: File| {
+                let mut copy = Copy::new(strategy, &input, &output, operands);
+                copy.inherited = Some((0, 0));
+                let ended = copy.command(&report).stdin(from).stdout(to).output().expect("the program runs");
+                assert_eq!(ended.status.code(), Some(1));
+                let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+                assert!(said.contains("Bad file descriptor"), "{said}");
+                assert!(std::fs::read(&output).expect("the output") == old, "{strategy} {operands:?}");
+            };
+            run(File::open(&input).expect("input"), File::open(&output).expect("output"));
+            let writable = |path| OpenOptions::new().write(true).open(path).expect("a file");
+            run(writable(&input), writable(&output));
+        }
+    }
+}

@@ -74,7 +74,7 @@ fn where_io_uring_is_refused_a_reader_thread_does_it() {
     make_cold(&input);
     let plain = Copy::new("pump", &input, &output, &["bs=1M", "conv=fsync"]);
     let seen = Copy { strategy: None, under: &under, ..plain }.run();
-    if seen.moved.get("uring").is_none() {
+    if !seen.moved.contains_key("uring") {
         return skip("the file system has no direct requests");
     }
     assert_eq!(seen.moved_by("overlap"), 40 * MIB as u64, "{:?}", seen.moved);
