@@ -18,7 +18,7 @@ use crate::tally::Tally;
 use crate::units::widen;
 
 /// Bytes of one write, and of what is read for it. Large writes make few, large extents and few commits of the journal.
-pub(crate) const PIECE: usize = 4 << 20;
+pub(crate) const PIECE: usize = 2 << 20;
 /// Pieces in memory: one being written, the others being read or waiting.
 pub(crate) const PIECES: usize = 4;
 /// Below this a ring, its memory and a second descriptor cost more than they bring.

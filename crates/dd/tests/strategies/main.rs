@@ -34,7 +34,7 @@ const fn row(name: &'static str, size: usize, operands: &'static [&'static str],
 }
 
 const LONG: usize = 21 * MIB + 777;
-const PIECE: usize = 4 * MIB;
+const PIECE: usize = 2 * MIB;
 
 const ROWS: &[Row] = &[
     row("whole file", LONG, &["bs=64K"], 21 * MIB),
