@@ -249,7 +249,7 @@ impl Sink {
         let reached = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position));
         let reached = reached.map_err(|errno| Error::Seek { name: self.name.clone(), errno })?;
         self.position = Some(reached);
-        self.advice.start_at(reached);
+        self.advice.start_at(&*self.kernel, self.fd.as_fd(), reached);
         Ok(())
     }
 

@@ -219,11 +219,27 @@ pub(crate) struct Files {
     pub(crate) output: Option<OwnedFd>,
 }
 
-/// One copy by pieces: the range, and how far the output is.
-pub(crate) struct Bulk {
+/// The range that is copied, cut into pieces.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Pieces {
     from: u64,
     to: u64,
     len: u64,
+}
+
+impl Pieces {
+    /// The piece of this number; `None` behind the last one.
+    pub(crate) fn piece(&self, number: u64) -> Option<Piece> {
+        let at = number.saturating_mul(widen(PIECE));
+        let left = self.len.checked_sub(at).filter(|&left| left > 0)?;
+        let len = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
+        Some(Piece { input: self.from + at, output: self.to + at, len })
+    }
+}
+
+/// One copy by pieces, and how far the output is.
+pub(crate) struct Bulk {
+    pub(crate) pieces: Pieces,
     ibs: u64,
     obs: u64,
     unit: u64,
@@ -278,9 +294,7 @@ impl Bulk {
         let direct = output.is_some();
         let extends = direct && size.is_some_and(|size| survey.to >= size);
         let bulk = Bulk {
-            from: survey.from,
-            to: survey.to,
-            len: survey.len,
+            pieces: Pieces { from: survey.from, to: survey.to, len: survey.len },
             ibs: widen(ibs),
             obs: widen(obs),
             unit,
@@ -291,14 +305,6 @@ impl Bulk {
             writes: if overwrites { PIECES / 2 } else { 1 },
         };
         Some((bulk, Files { input, output }))
-    }
-
-    /// The piece of this number; `None` behind the last one.
-    pub(crate) fn piece(&self, number: u64) -> Option<Piece> {
-        let at = number.saturating_mul(widen(PIECE));
-        let left = self.len.checked_sub(at).filter(|&left| left > 0)?;
-        let len = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE);
-        Some(Piece { input: self.from + at, output: self.to + at, len })
     }
 
     /// `piece` is about to be read: whoever watches the cache is told in time.
@@ -333,16 +339,17 @@ impl Bulk {
 
     /// Nothing is in flight any more: puts the descriptors where they belong and goes on with the plain loop.
     pub(crate) fn conclude(mut self, job: &mut Job<'_>, stopped: bool) -> Result<Outcome, Halt> {
-        job.trouble |= self.done < self.len;
-        if self.ahead.until > self.to + self.done {
-            job.sink.trim(self.to + self.done);
+        let Pieces { from, to, len } = self.pieces;
+        job.trouble |= self.done < len;
+        if self.ahead.until > to + self.done {
+            job.sink.trim(to + self.done);
         }
         if self.direct {
-            job.sink.go_to(self.to + self.done).map_err(Halt::Failed)?;
+            job.sink.go_to(to + self.done).map_err(Halt::Failed)?;
         }
         let part = self.done % self.unit;
         let used = if stopped { self.done.div_ceil(self.ibs) } else { (self.done - part) / self.ibs };
-        let went = job.source.go_to(self.from + used * self.ibs);
+        let went = job.source.go_to(from + used * self.ibs);
         went.map_err(|errno| Halt::Failed(job.source.read_error(errno)))?;
         if stopped {
             self.count(job, used);
@@ -389,7 +396,7 @@ mod tests {
     fn allocation_goes_ahead_by_windows_and_never_past_the_end() {
         let mut ahead = Ahead { until: 0, end: 150 << 20, window: ALLOCATED_AHEAD };
         let mut calls = Vec::new();
-        for piece in 1..=37 {
+        for piece in 1..=75 {
             ahead.cover(piece * widen(PIECE), |at, len| {
                 calls.push((at >> 20, len >> 20));
                 Ok(())
@@ -406,7 +413,7 @@ mod tests {
             lens.push(len >> 20);
             Err(Errno::NOSPC)
         });
-        assert_eq!(lens, [64, 32, 16, 8, 4]);
+        assert_eq!(lens, [64, 32, 16, 8, 4, 2]);
         ahead.cover(widen(PIECE), |_, _| panic!("not asked again"));
     }
 

@@ -109,7 +109,7 @@ impl Flow {
     /// Starts to read into every free place.
     fn read_ahead(&mut self, job: &mut Job<'_>) {
         while self.reading < self.until && *self.state(self.reading) == State::Free {
-            let Some(piece) = self.bulk.piece(self.reading) else { return };
+            let Some(piece) = self.bulk.pieces.piece(self.reading) else { return };
             self.bulk.before_reading(piece, job);
             let begin = place(self.reading);
             let mut asked = 0;
@@ -132,7 +132,7 @@ impl Flow {
     /// Starts to write, in order, what has been read; through the sink it is written at once.
     fn write_on(&mut self, job: &mut Job<'_>) -> Result<(), Cut> {
         while self.writing < self.until && *self.state(self.writing) == State::Read {
-            let Some(piece) = self.bulk.piece(self.writing) else { return Ok(()) };
+            let Some(piece) = self.bulk.pieces.piece(self.writing) else { return Ok(()) };
             match self.output {
                 Some(file) if self.writing - self.done < widen(self.bulk.writes) => {
                     self.bulk.before_writing(piece, job);
@@ -191,7 +191,7 @@ impl Flow {
     }
 
     fn written(&mut self, number: u64, moved: usize, job: &mut Job<'_>) {
-        let whole = self.bulk.piece(number).is_some_and(|piece| piece.len == moved);
+        let whole = self.bulk.pieces.piece(number).is_some_and(|piece| piece.len == moved);
         if !whole {
             self.until = self.until.min(number);
             if self.part.is_none_or(|(first, _)| number < first) {
@@ -202,7 +202,7 @@ impl Flow {
         *self.state(number) = State::Written;
         while *self.state(self.done) == State::Written {
             *self.state(self.done) = State::Free;
-            let len = self.bulk.piece(self.done).map_or(0, |piece| piece.len);
+            let len = self.bulk.pieces.piece(self.done).map_or(0, |piece| piece.len);
             self.bulk.moved(len, job);
             self.done += 1;
         }
