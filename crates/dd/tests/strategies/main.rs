@@ -174,7 +174,7 @@ fn every_size_comes_out_whole() {
 }
 
 #[test]
-fn memory_and_a_device_are_copied_the_same() {
+fn files_in_memory_are_copied_the_same() {
     let Some(memory) = rig::Image::memory(96 * MIB) else { return };
     for strategy in BULK {
         for row in ROWS.iter().filter(|row| !row.operands.iter().any(|operand| operand.contains("direct"))) {
