@@ -11,9 +11,9 @@ use std::os::fd::{BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, OFlags, StatxFlags};
 use rustix::io::Errno;
 
-use crate::copy::{Halt, Job, Outcome};
+use crate::copy::{Halt, Job, Outcome, sizes};
 use crate::facts::Kind;
-use crate::plan::{Blocks, Cache, Durable, Holes, Plan};
+use crate::plan::{Cache, Durable, Holes};
 use crate::tally::Tally;
 use crate::units::widen;
 
@@ -56,11 +56,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && !sink.facts.flags.intersects(observed)
         && job.converter.is_none()
         && sink.holes() == Holes::Write
-        && plan.speed.is_none()
-        && plan.input.stride == 1
-        && plan.output.stride == 1
-        && plan.input.files == 1
-        && plan.buffer.is_none()
+        && plan.is_undisturbed()
         && job.gathered == 0
         // Where direct requests were asked for, what the plain loop asks for must be possible too, lest its error is missed.
         && (!asks_direct(job) || Survey::of(job).direct_as_asked(job))
@@ -74,13 +70,6 @@ pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     }
     let survey = Survey::of(job);
     survey.len >= LARGE && (survey.direct_input || survey.direct_output)
-}
-
-fn sizes(plan: &Plan) -> (usize, usize) {
-    match plan.blocks {
-        Blocks::AsRead { bs } => (bs, bs),
-        Blocks::Reblock { ibs, obs } => (ibs, obs),
-    }
 }
 
 /// Bytes that are there and, in whole records, asked for.

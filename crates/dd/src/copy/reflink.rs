@@ -4,11 +4,11 @@ use fdd_sys::clone::clone_range;
 use rustix::fs::OFlags;
 use rustix::io::Errno;
 
-use crate::copy::{Halt, Job, Outcome};
+use crate::copy::{Halt, Job, Outcome, sizes};
 use crate::error::Error;
 use crate::facts::Kind;
 use crate::operands::Reflink;
-use crate::plan::{Blocks, Holes, Plan};
+use crate::plan::{Holes, Plan};
 use crate::tally::Records;
 use crate::units::widen;
 
@@ -41,10 +41,7 @@ fn clone(job: &mut Job<'_>) -> Result<(), Errno> {
     if sink.facts.flags.contains(OFlags::APPEND) {
         return Err(Errno::BADF);
     }
-    let (ibs, obs) = match plan.blocks {
-        Blocks::AsRead { bs } => (bs, bs),
-        Blocks::Reblock { ibs, obs } => (ibs, obs),
-    };
+    let (ibs, obs) = sizes(plan);
     let there = source.size_now().saturating_sub(from);
     let asked = plan.limit.map_or(Some(u64::MAX), |limit| limit.in_bytes()).ok_or(Errno::OVERFLOW)?;
     let len = there.min(asked);
