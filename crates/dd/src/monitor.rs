@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::num::NonZeroU64;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use fdd_sys::locale::Locale;
@@ -14,7 +15,7 @@ use crate::error::{Error, Notice};
 use crate::human;
 use crate::operands::Status;
 use crate::report::{self, Style};
-use crate::tally::Tally;
+use crate::tally::{Afar, Tally};
 
 const SECOND: Duration = Duration::from_secs(1);
 /// Lines kept for a standard error that takes nothing; more are dropped.
@@ -46,6 +47,8 @@ pub struct Monitor {
     queue: VecDeque<String>,
     /// More to say in the progress line: the fill of a buffer.
     pub suffix: String,
+    /// The counts of a writer in another thread, while there is one.
+    pub(crate) afar: Option<Arc<Afar>>,
 }
 
 #[derive(Debug)]
@@ -91,6 +94,7 @@ impl Monitor {
             mute: false,
             queue: VecDeque::new(),
             suffix: String::new(),
+            afar: None,
         }
     }
 
@@ -153,7 +157,14 @@ impl Monitor {
         !signal::attention() && !self.by_clock
     }
 
-    fn owns_signals(&self) -> bool {
+    /// What a writer in another thread has done becomes part of what is told.
+    pub(crate) fn catch_up(&mut self) {
+        let Some(afar) = &self.afar else { return };
+        afar.merge_into(&mut self.tally);
+        self.suffix = format!(", buffer {}%", afar.percent());
+    }
+
+    pub(crate) fn owns_signals(&self) -> bool {
         matches!(self.mouth, Mouth::Process)
     }
 
@@ -181,7 +192,11 @@ impl Monitor {
         if self.by_clock {
             self.progress_if_due(Instant::now());
         }
-        Ok(())
+        match &self.afar {
+            // Nothing that is still read could be written.
+            Some(afar) if afar.has_failed() => Err(Cut::Stopped),
+            _ => Ok(()),
+        }
     }
 
     fn progress_if_due(&mut self, now: Instant) {
@@ -198,6 +213,7 @@ impl Monitor {
 
     /// The line that overwrites itself. Dropped where standard error takes nothing: it is due again in a second.
     fn progress_line(&mut self) {
+        self.catch_up();
         let elapsed = self.elapsed();
         let mut line = human::transferred(self.tally.bytes, elapsed, true, &self.style.decimal_point);
         line.push_str(&self.suffix);
@@ -230,6 +246,7 @@ impl Monitor {
 
     /// The summary as of now.
     pub fn statistics(&mut self) {
+        self.catch_up();
         let text = report::summary(&self.tally, self.elapsed(), &self.style);
         if !text.is_empty() {
             let text = self.after_progress(text);

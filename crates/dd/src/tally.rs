@@ -1,5 +1,8 @@
 //! Counting. Nothing here is consulted by the copy but by `count=`.
 
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+
 /// Records of one side: full ones, and partial ones (shorter than a block).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Records {
@@ -58,5 +61,54 @@ impl Tally {
             self.written.partial += 1;
             self.bytes += crate::units::widen(len);
         }
+    }
+}
+
+/// What a writer in another thread has counted so far, and how full the memory before it is. Counts are taken as a whole, so
+/// that no report is half of one record and half of the next.
+#[derive(Debug, Default)]
+pub struct Afar {
+    written: Mutex<Tally>,
+    percent: AtomicUsize,
+    failed: AtomicBool,
+}
+
+impl Afar {
+    /// Counts of a copy that stands at `tally`.
+    pub fn at(tally: Tally) -> Afar {
+        Afar { written: Mutex::new(tally), ..Afar::default() }
+    }
+
+    /// The writer counts.
+    pub(crate) fn count(&self, how: impl FnOnce(&mut Tally)) {
+        how(&mut self.written.lock().unwrap_or_else(PoisonError::into_inner));
+    }
+
+    /// What was counted becomes part of `tally`.
+    pub(crate) fn merge_into(&self, tally: &mut Tally) {
+        let written = *self.written.lock().unwrap_or_else(PoisonError::into_inner);
+        tally.written = written.written;
+        tally.bytes = written.bytes;
+        tally.sparse = written.sparse;
+    }
+
+    /// `held` bytes of `capacity` are waiting to be written.
+    pub(crate) fn fill(&self, held: usize, capacity: usize) {
+        let percent = u128::from(crate::units::widen(held)) * 100 / u128::from(crate::units::widen(capacity.max(1)));
+        self.percent.store(usize::try_from(percent).unwrap_or(100), Ordering::Relaxed);
+    }
+
+    /// Percent of the memory that is in use.
+    pub fn percent(&self) -> usize {
+        self.percent.load(Ordering::Relaxed)
+    }
+
+    /// The writer can write no more.
+    pub(crate) fn fail(&self) {
+        self.failed.store(true, Ordering::SeqCst);
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed.load(Ordering::SeqCst)
     }
 }

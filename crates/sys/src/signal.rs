@@ -46,6 +46,11 @@ extern "C" fn on_tick(_: libc::c_int) {
     noticed();
 }
 
+/// Says that there is something to look at; what, the one who sent it knows.
+extern "C" fn on_nudge(_: libc::c_int) {
+    noticed();
+}
+
 fn noticed() {
     HANDLED.fetch_add(1, Relaxed);
     ATTENTION.store(true, Relaxed);
@@ -162,6 +167,25 @@ pub fn rest(first: Duration) {
     set_timer(first, Duration::from_millis(PERIOD_MS.load(Relaxed).into()));
 }
 
+/// Makes [`nudge`] cut short the blocked calls of threads that leave its signal unblocked; the caller becomes one of them. Tells
+/// whether that could be arranged.
+pub fn catch_nudges() -> bool {
+    let caught = set_handler(nudge_signal(), on_nudge as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+    if caught {
+        unblock(nudge_signal());
+    }
+    caught
+}
+
+/// Cuts short the call in which `thread` of this process is blocked: it comes back with EINTR, and [`attention`] is raised. A
+/// nudge that arrives just before the call is lost, so whoever must be heard nudges again. Without [`catch_nudges`] it is the
+/// end of the process.
+pub fn nudge(thread: rustix::thread::Pid) {
+    let process = rustix::process::getpid().as_raw_nonzero().get();
+    // SAFETY: tgkill touches no memory; a thread that is gone is ESRCH.
+    unsafe { libc::syscall(libc::SYS_tgkill, process, thread.as_raw_nonzero().get(), nudge_signal()) };
+}
+
 /// Ends the process by `signal` with its default action, so that the parent sees which. Returns only if that cannot be.
 pub fn die_by(signal: i32) {
     set_default(signal);
@@ -205,6 +229,11 @@ fn timespec(duration: Duration) -> libc::timespec {
 /// A real-time signal from the far end, where neither C library nor shells look.
 fn tick_signal() -> libc::c_int {
     libc::SIGRTMAX() - 1
+}
+
+/// The next one from the far end.
+pub(crate) fn nudge_signal() -> libc::c_int {
+    libc::SIGRTMAX() - 2
 }
 
 fn unblock(signal: i32) {

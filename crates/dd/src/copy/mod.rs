@@ -1,6 +1,7 @@
 //! The order of events: which way the bytes go, and what each way may count on.
 
 mod bulk;
+mod buffer;
 mod chunk;
 mod coalesce;
 pub(crate) mod intake;
@@ -69,6 +70,8 @@ pub struct Buffers {
     pub input: Aligned,
     /// Gathers output blocks; `None` where a read is written as it came.
     pub output: Option<Aligned>,
+    /// `buffer=`
+    pub(crate) between: Option<buffer::Between>,
 }
 
 impl Buffers {
@@ -77,7 +80,7 @@ impl Buffers {
     /// # Errors
     /// One page cannot be had.
     pub fn none() -> Result<Buffers, Error> {
-        Ok(Buffers { input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?, output: None })
+        Ok(Buffers { input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?, output: None, between: None })
     }
 
     /// # Errors
@@ -85,10 +88,12 @@ impl Buffers {
     pub fn for_plan(plan: &Plan) -> Result<Buffers, Error> {
         let make =
             |end, len: usize| Aligned::new(len).map_err(|_| Error::Memory { end, len: crate::units::widen(len) });
-        Ok(match plan.blocks {
-            Blocks::AsRead { bs } => Buffers { input: make("input", bs)?, output: None },
-            Blocks::Reblock { ibs, obs } => Buffers { input: make("input", ibs)?, output: Some(make("output", obs)?) },
-        })
+        let (input, output) = match plan.blocks {
+            Blocks::AsRead { bs } => (make("input", bs)?, None),
+            Blocks::Reblock { ibs, obs } => (make("input", ibs)?, Some(make("output", obs)?)),
+        };
+        let between = plan.buffer.map(|buffering| buffer::Between::new(buffering, sizes(plan).1)).transpose()?;
+        Ok(Buffers { input, output, between })
     }
 }
 
@@ -132,6 +137,7 @@ const STRATEGIES: &[Strategy] = &[
     Strategy { name: "reflink", allowed: reflink::allowed, worthwhile: reflink::worthwhile, run: reflink::run },
     Strategy { name: "uring", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: uring::run },
     Strategy { name: "overlap", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: overlap::run },
+    Strategy { name: "buffer", allowed: buffer::allowed, worthwhile: |_| true, run: buffer::run },
     Strategy { name: "zeros", allowed: zeros::allowed, worthwhile: zeros::worthwhile, run: zeros::run },
     Strategy { name: "stream", allowed: stream::allowed, worthwhile: stream::worthwhile, run: stream::run },
     Strategy { name: "coalesce", allowed: coalesce::allowed, worthwhile: coalesce::worthwhile, run: coalesce::run },

@@ -23,12 +23,23 @@ impl<'b> Outlet<'b> {
 
     /// Takes `bytes`; whole blocks go out. Where nothing is gathered yet they go straight from the caller's slice.
     #[inline]
-    pub(crate) fn put(&mut self, mut bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+    pub(crate) fn put(&mut self, bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+        let obs = self.block.len();
+        self.gather(bytes, |block| write_record(block, obs, Wording::Block, sink, monitor))
+    }
+
+    /// Takes `bytes`; `emit` gets each whole block.
+    #[inline]
+    pub(crate) fn gather(
+        &mut self,
+        mut bytes: &[u8],
+        mut emit: impl FnMut(&[u8]) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
         let obs = self.block.len();
         while !bytes.is_empty() {
             if *self.filled == 0 && bytes.len() >= obs {
                 let (whole, rest) = bytes.split_at(obs);
-                write_record(whole, obs, Wording::Block, sink, monitor)?;
+                emit(whole)?;
                 bytes = rest;
                 continue;
             }
@@ -38,7 +49,7 @@ impl<'b> Outlet<'b> {
             bytes = &bytes[take..];
             if *self.filled == obs {
                 *self.filled = 0;
-                write_record(self.block, obs, Wording::Block, sink, monitor)?;
+                emit(self.block)?;
             }
         }
         Ok(())
@@ -46,24 +57,32 @@ impl<'b> Outlet<'b> {
 
     /// The last block, shorter than the others unless `pad` fills it.
     pub(crate) fn finish(&mut self, pad: Option<u8>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+        let obs = self.block.len();
+        match self.last(pad) {
+            Some(last) => write_record(last, obs, Wording::Last, sink, monitor),
+            None => Ok(()),
+        }
+    }
+
+    /// What the last block is, if there is one.
+    pub(crate) fn last(&mut self, pad: Option<u8>) -> Option<&[u8]> {
         let filled = std::mem::take(self.filled);
         if filled == 0 {
-            return Ok(());
+            return None;
         }
-        let obs = self.block.len();
         let len = match pad {
             Some(pad) => {
                 self.block[filled..].fill(pad);
-                obs
+                self.block.len()
             }
             None => filled,
         };
-        write_record(&self.block[..len], obs, Wording::Last, sink, monitor)
+        Some(&self.block[..len])
     }
 }
 
 /// GNU words a failed write in two ways.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wording {
     /// "writing to"
     Block,
