@@ -139,7 +139,8 @@ impl Shared {
 
     fn nudge_writer(&self) {
         if self.reader.is_some()
-            && let Some(writer) = NonZeroI32::new(self.writer.load(Ordering::SeqCst)).and_then(|id| Pid::from_raw(id.get()))
+            && let Some(writer) =
+                NonZeroI32::new(self.writer.load(Ordering::SeqCst)).and_then(|id| Pid::from_raw(id.get()))
         {
             signal::nudge(writer);
         }
@@ -281,8 +282,7 @@ fn reblocked(
                 match &mut converter {
                     None => outlet.gather(record, emit)?,
                     Some(converter) => {
-                        let truncated =
-                            converter.feed(record, &mut |run: &[u8]| outlet.gather(run, &mut emit))?;
+                        let truncated = converter.feed(record, &mut |run: &[u8]| outlet.gather(run, &mut emit))?;
                         monitor.tally.truncated += truncated;
                     }
                 }

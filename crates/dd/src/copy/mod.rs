@@ -80,7 +80,11 @@ impl Buffers {
     /// # Errors
     /// One page cannot be had.
     pub fn none() -> Result<Buffers, Error> {
-        Ok(Buffers { input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?, output: None, between: None })
+        Ok(Buffers {
+            input: Aligned::new(0).map_err(|_| Error::Memory { end: "input", len: 0 })?,
+            output: None,
+            between: None,
+        })
     }
 
     /// # Errors

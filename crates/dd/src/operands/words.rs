@@ -291,7 +291,7 @@ pub(super) const OPERANDS: &[Operand] = &[
             complaint: "invalid percentage",
         },
         value: "PERCENT",
-        help: "with buffer=, begin to write when it is PERCENT full",
+        help: "with buffer=, begin to write when it is PERCENT full, and again after it has run empty (0 unless given)",
         gnu: false,
     },
     Operand {
@@ -302,7 +302,7 @@ pub(super) const OPERANDS: &[Operand] = &[
             complaint: "invalid percentage",
         },
         value: "PERCENT",
-        help: "with buffer=, go back to reading only when it is down to PERCENT",
+        help: "with buffer=, once it was full, read on when it is down to PERCENT (100 unless given)",
         gnu: false,
     },
     Operand {
