@@ -110,8 +110,8 @@ function __fdd_words
             printf '%s\t%s\n' msgfmt= 'how to word the statistics: a word below, or text with NetBSD\'s % escapes'
             printf '%s\t%s\n' reflink= 'share the input\'s blocks on disk instead of copying them (never unless given)'
             printf '%s\t%s\n' buffer= 'keep up to BYTES in memory between a reader and a writer that run side by side'
-            printf '%s\t%s\n' start= 'with buffer=, begin to write when it is PERCENT full'
-            printf '%s\t%s\n' stop= 'with buffer=, go back to reading only when it is down to PERCENT'
+            printf '%s\t%s\n' start= 'with buffer=, begin to write when it is PERCENT full, and again after it has run empty (0 unless given)'
+            printf '%s\t%s\n' stop= 'with buffer=, once it was full, read on when it is down to PERCENT (100 unless given)'
             printf '%s\t%s\n' lost= 'what data lost under conv=noerror does to the exit status'
     end
 end

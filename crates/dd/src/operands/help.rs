@@ -21,6 +21,11 @@ const NUMBERS: &str = "N and BYTES are decimal numbers, perhaps with a suffix: c
 
 const SIGNALS: &str = "USR1 makes a running copy print its statistics and go on. INT, TERM and HUP end it with them.";
 
+const BUFFER: &str = "Under buffer= records are read, written and counted as without it; each takes 48 bytes of the \
+                      memory beside its own, and one that is larger than the memory passes through in pieces. Where \
+                      writing fails or a signal ends the copy, a file or device on the input is put back behind the \
+                      records that went into what was written; what came from a pipe is counted as read.";
+
 const EXIT: &str = "The exit status is 0 if everything was copied as asked, else 1.";
 
 const OPTIONS: &[(&str, &str)] = &[("--help", "show this text and exit"), ("--version", "show the version and exit")];
@@ -63,7 +68,7 @@ pub fn help(program: &str) -> String {
     for (option, help) in OPTIONS {
         row(&mut text, option, help, 17);
     }
-    for paragraph in [NUMBERS, SIGNALS, EXIT] {
+    for paragraph in [NUMBERS, BUFFER, SIGNALS, EXIT] {
         text.push('\n');
         wrap(&mut text, paragraph, 0);
     }
@@ -156,7 +161,13 @@ pub fn man() -> String {
     for (letter, help) in ESCAPES {
         let _ = writeln!(page, ".TP\n\\fB%{}\\fR\n{}", char::from(*letter), roff(help));
     }
-    let _ = writeln!(page, ".SH SIGNALS\n{}\n.SH EXIT STATUS\n{}\n.SH EXAMPLES", roff(SIGNALS), roff(EXIT));
+    let _ = writeln!(
+        page,
+        ".SH BUFFER\n{}\n.SH SIGNALS\n{}\n.SH EXIT STATUS\n{}\n.SH EXAMPLES",
+        roff(BUFFER),
+        roff(SIGNALS),
+        roff(EXIT)
+    );
     for (operands, help) in EXAMPLES {
         let _ = writeln!(page, ".TP\n\\fBfdd {}\\fR\n{}", roff(operands), roff(help));
     }
