@@ -7,7 +7,7 @@ _fdd() {
     COMPREPLY=()
     if [[ $word != *=* ]]; then
         compopt -o nospace 2>/dev/null
-        mapfile -t COMPREPLY < <(compgen -W "if= of= bs= ibs= obs= cbs= count= skip= iseek= seek= oseek= conv= iflag= oflag= status= files= fillchar= speed= istride= ostride= stride= msgfmt= reflink= buffer= start= stop= lost= --help --version" -- "$word")
+        mapfile -t COMPREPLY < <(compgen -W "if= of= bs= ibs= obs= cbs= count= skip= iseek= seek= oseek= conv= iflag= oflag= status= files= fillchar= speed= istride= ostride= stride= msgfmt= reflink= buffer= start= stop= hash= hashconv= lost= --help --version" -- "$word")
         return
     fi
     [[ $value == *,* ]] && before=${value%,*},
@@ -24,6 +24,8 @@ _fdd() {
         status) mapfile -t COMPREPLY < <(compgen -P "$before" -W "none noxfer progress" -- "${value##*,}") ;;
         msgfmt) mapfile -t COMPREPLY < <(compgen -W "quiet posix human" -- "$value") ;;
         reflink) mapfile -t COMPREPLY < <(compgen -W "auto always never" -- "$value") ;;
+        hash) mapfile -t COMPREPLY < <(compgen -P "$before" -W "sha256 sha512 sha1 md5 blake3" -- "${value##*,}") ;;
+        hashconv) mapfile -t COMPREPLY < <(compgen -P "$before" -W "before after" -- "${value##*,}") ;;
         lost) mapfile -t COMPREPLY < <(compgen -W "ok" -- "$value") ;;
     esac
     # Where an equals sign does not break words, the whole word is replaced.

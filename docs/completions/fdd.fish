@@ -81,6 +81,17 @@ function __fdd_words
             printf '%s\t%s\n' "$before"auto 'where the file system can, else copy'
             printf '%s\t%s\n' "$before"always 'or fail'
             printf '%s\t%s\n' "$before"never 'copy'
+        case 'hash=*'
+            set -l before (string replace -r '[^,=]*$' '' -- $word)
+            printf '%s\t%s\n' "$before"sha256 'SHA-2 of 256 bits'
+            printf '%s\t%s\n' "$before"sha512 'SHA-2 of 512 bits'
+            printf '%s\t%s\n' "$before"sha1 'SHA-1; no protection against forgery'
+            printf '%s\t%s\n' "$before"md5 'MD5; no protection against forgery'
+            printf '%s\t%s\n' "$before"blake3 'BLAKE3 of 256 bits; the fastest'
+        case 'hashconv=*'
+            set -l before (string replace -r '[^,=]*$' '' -- $word)
+            printf '%s\t%s\n' "$before"before 'those that were read, before conv='
+            printf '%s\t%s\n' "$before"after 'those that were written (the default)'
         case 'lost=*'
             set -l before lost=
             printf '%s\t%s\n' "$before"ok 'none: exit with 0 as GNU dd does (without it, lost data is exit status 1)'
@@ -112,6 +123,8 @@ function __fdd_words
             printf '%s\t%s\n' buffer= 'keep up to BYTES in memory between a reader and a writer that run side by side'
             printf '%s\t%s\n' start= 'with buffer=, begin to write when it is PERCENT full, and again after it has run empty (0 unless given)'
             printf '%s\t%s\n' stop= 'with buffer=, once it was full, read on when it is down to PERCENT (100 unless given)'
+            printf '%s\t%s\n' hash= 'say the digests of what was copied, after the statistics'
+            printf '%s\t%s\n' hashconv= 'which bytes hash= takes'
             printf '%s\t%s\n' lost= 'what data lost under conv=noerror does to the exit status'
     end
 end

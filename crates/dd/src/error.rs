@@ -24,6 +24,11 @@ impl Name {
             Name::StandardOutput => OsStr::new("standard output"),
         }
     }
+
+    /// As it stands in a line of its own, quoted where it needs to be.
+    pub fn text(&self, locale: &Locale) -> String {
+        quote::prefix(self.as_os_str(), quotes(locale))
+    }
 }
 
 /// An error that ends the copy or is told at its end. `text` words it; nothing here decides.

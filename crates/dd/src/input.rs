@@ -11,6 +11,7 @@ use rustix::io::Errno;
 use crate::advice::{Advice, Side, drop_to_end};
 use crate::error::{Error, Name};
 use crate::facts::{Facts, Kind};
+use crate::hash::Tap;
 use crate::kernel::{Direction, Kernel};
 use crate::plan::{Cache, InputPlan};
 use crate::rescue::{Rescue, Rescued};
@@ -39,6 +40,8 @@ pub struct Source {
     /// Reading is over: see `end`.
     ended: bool,
     rescue: Option<Rescue>,
+    /// Gets the records that are read, before they are padded or converted.
+    pub(crate) tap: Option<Box<Tap>>,
 }
 
 /// Short reads, and whether one deserves a warning: it does when another read follows, once.
@@ -144,6 +147,7 @@ impl Source {
             at_end: false,
             ended: false,
             rescue: None,
+            tap: None,
             kernel,
         })
     }
@@ -454,6 +458,13 @@ impl Source {
             Ok(_) | Err(Cut::Os(Errno::INVAL)) => Ok(None),
             Err(Cut::Os(errno)) => Ok(Some(errno)),
             Err(Cut::Stopped) => Err(Cut::Stopped),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn tap(&mut self, record: &[u8]) {
+        if let Some(tap) = &mut self.tap {
+            tap.update(record);
         }
     }
 

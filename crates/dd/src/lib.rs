@@ -14,6 +14,7 @@ pub mod conv;
 pub mod copy;
 pub mod error;
 pub mod facts;
+pub mod hash;
 pub mod human;
 pub mod input;
 pub mod kernel;
@@ -36,11 +37,12 @@ use fdd_sys::retry::{Cut, Pause};
 use fdd_sys::{locale, signal, start};
 
 use crate::copy::{Buffers, Choice, Halt, Job};
-use crate::error::Error;
+use crate::error::{Error, Name};
+use crate::hash::Tap;
 use crate::input::{Skipped, Source, Trouble};
 use crate::kernel::{Kernel, Os};
 use crate::monitor::Monitor;
-use crate::operands::Request;
+use crate::operands::{Request, Tapped};
 use crate::output::Sink;
 use crate::plan::Plan;
 
@@ -140,6 +142,10 @@ pub fn transfer(
             return Verdict::Failed;
         }
     };
+    match plan.taps.tapped {
+        Tapped::Before => source.tap = Tap::of(&plan.taps.hashes),
+        Tapped::After => sink.tap = Tap::of(&plan.taps.hashes),
+    }
     monitor.start_clock();
     let mut verdict = Verdict::Right;
     let mut to_end = false;
@@ -273,9 +279,10 @@ fn sync(copied: bool, sink: &mut Sink, monitor: &mut Monitor) -> Verdict {
 }
 
 /// Closes both ends, then tells what was done. GNU: where closing fails nothing is told.
-fn close(source: Source, sink: Sink, verdict: Verdict, monitor: &mut Monitor) -> Verdict {
+fn close(mut source: Source, mut sink: Sink, verdict: Verdict, monitor: &mut Monitor) -> Verdict {
     // A signal that came with the last byte still decides how this ends.
     let _ = monitor.pause();
+    let digests = digests(&mut source, &mut sink);
     for closed in [source.close(), sink.close()] {
         if let Err(error) = closed {
             monitor.stop_clock();
@@ -285,7 +292,21 @@ fn close(source: Source, sink: Sink, verdict: Verdict, monitor: &mut Monitor) ->
     }
     let elapsed = monitor.stop_clock();
     monitor.final_statistics(elapsed);
+    for (hash, name, digest) in digests {
+        monitor.digest(hash, &name, &digest);
+    }
     verdict
+}
+
+/// The digests that were taken, and of which end.
+fn digests(source: &mut Source, sink: &mut Sink) -> Vec<(&'static str, Name, Vec<u8>)> {
+    let taps = [(source.tap.take(), source.name()), (sink.tap.take(), sink.name())];
+    let of = |(tap, name): (Option<Box<Tap>>, &Name)| {
+        let digests = tap.map_or_else(Vec::new, |tap| tap.finish());
+        let name = name.clone();
+        digests.into_iter().map(move |(hash, digest)| (hash, name.clone(), digest))
+    };
+    taps.into_iter().flat_map(of).collect()
 }
 
 /// Stopped before anything was open: the statistics are all zeros, but they are there.

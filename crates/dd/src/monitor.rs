@@ -11,7 +11,7 @@ use fdd_sys::signal;
 use rustix::event::{PollFd, PollFlags, poll};
 use rustix::io::Errno;
 
-use crate::error::{Error, Notice};
+use crate::error::{Error, Name, Notice};
 use crate::human;
 use crate::operands::Status;
 use crate::report::{self, Style};
@@ -346,6 +346,12 @@ impl Monitor {
             self.write("\n");
         }
         self.progress = None;
+    }
+
+    /// A digest: asked for by name, so it is said whatever the status.
+    pub fn digest(&mut self, hash: &str, name: &Name, digest: &[u8]) {
+        let line = report::digest(hash, &name.text(&self.locale), digest);
+        self.write(&line);
     }
 
     fn write(&mut self, text: &str) {

@@ -14,6 +14,7 @@ use rustix::io::Errno;
 use crate::advice::{Advice, Side, drop_to_end};
 use crate::error::{Error, Name, Notice};
 use crate::facts::{Facts, Kind};
+use crate::hash::Tap;
 use crate::input::{Trouble, named, reopen, set_flags};
 use crate::kernel::{Direction, Kernel};
 use crate::plan::{Cache, Creation, Durable, Holes, OutputPlan, Truncate};
@@ -49,6 +50,8 @@ pub struct Sink {
     /// Bytes that are in the file already and will be handed over once more.
     again: u64,
     notices: Vec<Notice>,
+    /// Gets what reaches the file, stepped over zeros included.
+    pub(crate) tap: Option<Box<Tap>>,
 }
 
 impl Sink {
@@ -98,6 +101,7 @@ impl Sink {
             created,
             again: 0,
             notices: Vec::new(),
+            tap: None,
             kernel,
         };
         if plan.path.is_some() && plan.truncate == Truncate::ToSeek {
@@ -187,6 +191,7 @@ impl Sink {
     ) -> (usize, u64, Result<(), Cut>) {
         if self.holes == Holes::Write {
             let (written, outcome) = self.write_all(blocks, pause);
+            self.tap(&blocks[..written]);
             return (written, 0, outcome);
         }
         let mut done = 0;
@@ -195,6 +200,7 @@ impl Sink {
             let zeros = run_of(&blocks[done..], self.obs, true);
             if zeros > 0 {
                 self.hole += widen(zeros);
+                self.tap(&blocks[done..done + zeros]);
                 skipped += widen(zeros / self.obs);
                 done += zeros;
                 continue;
@@ -204,6 +210,7 @@ impl Sink {
             }
             let data = run_of(&blocks[done..], self.obs, false);
             let (written, outcome) = self.write_all(&blocks[done..done + data], pause);
+            self.tap(&blocks[done..done + written]);
             done += written;
             if outcome.is_err() {
                 return (done, skipped, outcome);
@@ -371,6 +378,7 @@ impl Sink {
         if self.holes != Holes::Write {
             if simd::is_zero(block) {
                 self.hole += widen(block.len());
+                self.tap(block);
                 return (block.len(), Ok(()));
             }
             if self.hole > 0
@@ -380,6 +388,7 @@ impl Sink {
             }
         }
         let (written, outcome) = self.write_all(block, pause);
+        self.tap(&block[..written]);
         if outcome.is_ok() && self.stride > 1 {
             return (written, self.leap(written));
         }
@@ -393,7 +402,15 @@ impl Sink {
         let known = usize::try_from(self.again).unwrap_or(usize::MAX).min(block.len());
         self.again -= widen(known);
         let (written, outcome) = self.write_all(&block[known..], pause);
+        self.tap(&block[known..known + written]);
         (known + written, outcome)
+    }
+
+    #[inline]
+    fn tap(&mut self, bytes: &[u8]) {
+        if let Some(tap) = &mut self.tap {
+            tap.update(bytes);
+        }
     }
 
     /// Zeros that were counted and are not in the file, because nothing could put them there.

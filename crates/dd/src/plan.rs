@@ -7,7 +7,9 @@ use rustix::fs::OFlags;
 
 use crate::conv::{Case, Charset, Form, Parity, Recipe};
 use crate::error::Error;
-use crate::operands::{Conv, ConvSet, Flag, FlagSet, MsgFmt, Number, Operands, Reflink, Status, UsageError};
+use crate::operands::{
+    Conv, ConvSet, Flag, FlagSet, Hash, MsgFmt, Number, Operands, Reflink, Status, Tapped, UsageError,
+};
 use crate::quote;
 use crate::units::Amount;
 
@@ -31,6 +33,14 @@ pub struct Plan {
     /// `buffer=`: so much memory between a reader and a writer.
     pub buffer: Option<Buffering>,
     pub reflink: Reflink,
+    pub taps: Taps,
+}
+
+/// `hash=`: which digests are taken, and of which bytes.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Taps {
+    pub hashes: Vec<Hash>,
+    pub tapped: Tapped,
 }
 
 /// How input blocks become output blocks.
@@ -272,12 +282,20 @@ impl Plan {
                 stop: operands.stop.unwrap_or(100),
             }),
             reflink: operands.reflink.unwrap_or(Reflink::Never),
+            taps: Taps { hashes: operands.hash, tapped: operands.hashconv.unwrap_or_default() },
         })
     }
 
-    /// Nothing was asked for that ties each record to a moment or a place of its own.
+    /// Nothing was asked for that ties each record to a moment or a place of its own, and nobody but the files wants the bytes.
     pub fn is_undisturbed(&self) -> bool {
-        self.speed.is_none()
+        self.may_be_joined() && self.taps.hashes.is_empty()
+    }
+
+    /// As [`is_undisturbed`](Plan::is_undisturbed), for a way that hands each byte to the sink once: digests of what is written
+    /// may be taken there.
+    pub fn may_be_joined(&self) -> bool {
+        (self.taps.hashes.is_empty() || self.taps.tapped == Tapped::After)
+            && self.speed.is_none()
             && self.buffer.is_none()
             && self.input.stride == 1
             && self.output.stride == 1
@@ -347,6 +365,9 @@ fn exclusive_words(operands: &Operands, conv: ConvSet, quotes: quote::Locale) ->
     }
     if conv.has(Conv::Punch) && conv.has(Conv::Sparse) {
         return refuse("cannot combine punch and sparse");
+    }
+    if operands.hash.is_empty() && operands.hashconv.is_some() {
+        return refuse("hashconv needs hash");
     }
     if operands.buffer.is_none() && (operands.start.is_some() || operands.stop.is_some()) {
         return refuse("start and stop need buffer");

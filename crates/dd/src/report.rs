@@ -112,6 +112,12 @@ fn formatted(format: &[u8], tally: &Tally, elapsed: Duration, style: &Style) -> 
     text
 }
 
+/// A digest as the BSDs write it.
+pub fn digest(hash: &str, name: &str, digest: &[u8]) -> String {
+    let hex: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+    format!("{hash} ({name}) = {hex}\n")
+}
+
 fn plural(count: u64) -> &'static str {
     if count == 1 { "record" } else { "records" }
 }

@@ -26,7 +26,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && !source.facts.flags.contains(OFlags::DIRECT)
         && ibs <= CHUNK
         && obs <= CHUNK
-        && plan.is_undisturbed()
+        && plan.may_be_joined()
         && job.gathered == 0
 }
 
@@ -50,7 +50,8 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let mut budget = budget(job, ibs);
     let holes = job.source.facts.kind == Kind::Regular
         && job.source.facts.allocated < job.source.facts.size
-        && job.converter.is_none();
+        && job.converter.is_none()
+        && job.plan.taps.hashes.is_empty();
     while budget >= widen(ibs) {
         if holes && gather.is_empty() {
             let passed = pass_hole(job, ibs, obs, chunk, budget)?;

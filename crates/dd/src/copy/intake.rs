@@ -57,6 +57,7 @@ impl<'p> Intake<'p> {
         match outcome {
             Ok(()) if got == want && want == self.ibs => {
                 self.record(got, want, source, monitor);
+                source.tap(&buf[..got]);
                 source.stride(got).map_err(Halt::Failed)?;
                 Ok(Step::Record(got))
             }
@@ -145,6 +146,7 @@ impl<'p> Intake<'p> {
             }
         }
         self.record(got, want, source, monitor);
+        source.tap(&buf[..got]);
         source.stride(got).map_err(Halt::Failed)?;
         Ok(Step::Record(self.padded(buf, got)))
     }
@@ -197,6 +199,7 @@ impl<'p> Intake<'p> {
                 return Ok(Step::End);
             }
             self.record(len, len, source, monitor);
+            source.tap(&buf[..len]);
             return Ok(Step::Record(self.padded(buf, len)));
         }
         monitor.survived(&error);
@@ -250,6 +253,8 @@ impl<'p> Intake<'p> {
         source.partial.forget();
         self.in_a_row = 0;
         monitor.tally.read(counted, self.ibs);
+        // A bad block as it is passed on: what stands in for the lost bytes keeps the others in their places.
+        source.tap(&buf[..len]);
         source.stride(rescued.len).map_err(Halt::Failed)?;
         Ok(Step::Record(len))
     }
@@ -305,6 +310,7 @@ impl<'p> Intake<'p> {
         }
         source.partial.forget();
         monitor.tally.read(got.min(self.ibs - 1), self.ibs);
+        source.tap(&buf[..got]);
         Ok(Step::Record(self.padded(buf, got)))
     }
 }

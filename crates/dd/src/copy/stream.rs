@@ -19,7 +19,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && job.sink.hides_sizes(obs)
         && ibs <= CHUNK
         && obs <= CHUNK
-        && job.plan.is_undisturbed()
+        && job.plan.may_be_joined()
         && job.gathered == 0
 }
 

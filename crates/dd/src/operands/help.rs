@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use super::words::{
-    CONVS, Described, ESCAPES, FLAGS, LOST, MSGFMTS, OPERANDS, Operand, REFLINKS, STATUSES, Takes, described,
+    CONVS, Described, ESCAPES, FLAGS, HASHCONVS, HASHES, LOST, MSGFMTS, OPERANDS, Operand, REFLINKS, STATUSES, Takes,
+    described,
 };
 
 /// The GNU coreutils whose dd this one stands in for.
@@ -44,12 +45,14 @@ struct Section {
 }
 
 /// Every list of words, in the order of the help text.
-fn sections() -> [Section; 6] {
+fn sections() -> [Section; 8] {
     [
         Section { title: "CONVS are separated by commas:", words: described(CONVS) },
         Section { title: "FLAGS are separated by commas:", words: described(FLAGS) },
         Section { title: "LEVEL is one of:", words: described(STATUSES) },
         Section { title: "FORMAT of msgfmt= is text with the % escapes below, or one of:", words: described(MSGFMTS) },
+        Section { title: "HASHES are separated by commas:", words: described(HASHES) },
+        Section { title: "WHERE of hashconv= is one of:", words: described(HASHCONVS) },
         Section { title: "WHEN of reflink= is one of:", words: described(REFLINKS) },
         Section { title: "POLICY of lost= is:", words: described(LOST) },
     ]

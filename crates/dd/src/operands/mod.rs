@@ -50,6 +50,9 @@ pub struct Operands {
     /// `start=` and `stop=`: percent of `buffer`, 0 to 100.
     pub start: Option<u8>,
     pub stop: Option<u8>,
+    /// `hash=`: each digest that is asked for, once, in the order of asking.
+    pub hash: Vec<Hash>,
+    pub hashconv: Option<Tapped>,
     /// `lost=ok`: data lost under `conv=noerror` leaves the exit status at 0.
     pub lost_ok: bool,
 }
@@ -85,6 +88,26 @@ pub enum Reflink {
     Auto,
     Always,
     Never,
+}
+
+/// A digest that `hash=` knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Hash {
+    Sha256,
+    Sha512,
+    Sha1,
+    Md5,
+    Blake3,
+}
+
+/// `hashconv=`: which bytes are hashed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Tapped {
+    /// Those that were read.
+    Before,
+    /// Those that were written.
+    #[default]
+    After,
 }
 
 /// The words of `conv=` that were given.

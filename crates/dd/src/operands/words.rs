@@ -4,7 +4,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 
-use super::{Conv, Flag, MsgFmt, Number, Operands, Reflink, Status};
+use super::{Conv, Flag, Hash, MsgFmt, Number, Operands, Reflink, Status, Tapped};
 
 /// One operand, `NAME=VALUE`.
 pub(super) struct Operand {
@@ -306,6 +306,32 @@ pub(super) const OPERANDS: &[Operand] = &[
         gnu: false,
     },
     Operand {
+        name: "hash",
+        takes: Takes::Words {
+            table: || described(HASHES),
+            set: |operands, word| {
+                let hash = find(HASHES, word);
+                operands.hash.extend(hash.filter(|hash| !operands.hash.contains(hash)));
+                hash.is_some()
+            },
+            complaint: "invalid hash",
+        },
+        value: "HASHES",
+        help: "say the digests of what was copied, after the statistics",
+        gnu: false,
+    },
+    Operand {
+        name: "hashconv",
+        takes: Takes::Words {
+            table: || described(HASHCONVS),
+            set: |operands, word| find(HASHCONVS, word).map(|tapped| operands.hashconv = Some(tapped)).is_some(),
+            complaint: "invalid place for a hash",
+        },
+        value: "WHERE",
+        help: "which bytes hash= takes",
+        gnu: false,
+    },
+    Operand {
         name: "lost",
         takes: Takes::Text {
             examples: || described(LOST),
@@ -447,6 +473,19 @@ impl MsgFmt {
         Some(Self::Format(text.to_vec()))
     }
 }
+
+pub(super) const HASHES: &[Word<Hash>] = &[
+    Word { name: "sha256", means: Hash::Sha256, help: "SHA-2 of 256 bits", gnu: false },
+    Word { name: "sha512", means: Hash::Sha512, help: "SHA-2 of 512 bits", gnu: false },
+    Word { name: "sha1", means: Hash::Sha1, help: "SHA-1; no protection against forgery", gnu: false },
+    Word { name: "md5", means: Hash::Md5, help: "MD5; no protection against forgery", gnu: false },
+    Word { name: "blake3", means: Hash::Blake3, help: "BLAKE3 of 256 bits; the fastest", gnu: false },
+];
+
+pub(super) const HASHCONVS: &[Word<Tapped>] = &[
+    Word { name: "before", means: Tapped::Before, help: "those that were read, before conv=", gnu: false },
+    Word { name: "after", means: Tapped::After, help: "those that were written (the default)", gnu: false },
+];
 
 /// 0 to 100, with or without a percent sign.
 fn percent(text: &[u8]) -> Option<u8> {
