@@ -148,7 +148,7 @@ impl Shared {
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
-    let Job { plan, source, sink, monitor, buffers, converter, gathered } = job;
+    let Job { plan, source, sink, monitor, buffers, converter, gathered, .. } = job;
     let (Some(Between { ring: (writer_end, reader_end), mut block }), Some(buffering)) =
         (buffers.between.take(), plan.buffer)
     else {

@@ -1,7 +1,7 @@
 //! The order of events: which way the bytes go, and what each way may count on.
 
-mod bulk;
 mod buffer;
+mod bulk;
 mod chunk;
 mod coalesce;
 pub(crate) mod intake;
