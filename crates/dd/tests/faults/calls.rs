@@ -4,7 +4,7 @@ use std::fs;
 use std::path::PathBuf;
 
 use crate::devices;
-use crate::fault_run::{Job, Ran, WAYS, Way, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
+use crate::fault_run::{Job, Ran, Running, WAYS, Way, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
 use crate::faultfs::{FaultFs, Op, Rule};
 use crate::or_skip;
 use crate::sysfault::{
@@ -423,33 +423,72 @@ fn an_optional_call_may_stop_working_midway() {
 
 #[test]
 fn storms_of_signals_bend_nothing() {
-    let data = pattern(4 << 20);
     let storms: &[&[i32]] = &[&[libc::SIGUSR1], &[libc::SIGWINCH], &[libc::SIGSTOP, libc::SIGCONT]];
     for storm in storms {
-        let (reader, mut writer) = std::io::pipe().expect("a pipe");
-        let (mut from, to) = std::io::pipe().expect("a pipe");
-        let mut running = dd(&["bs=64k", "iflag=fullblock"]).stdin(reader).stdout(to).start();
-        let feed = data.clone();
-        let pid = running.child.id();
-        // Signals between the pieces: how many there are does not hang on who runs when.
-        let feeder = std::thread::spawn(move || {
-            for piece in feed.chunks(4000) {
-                std::io::Write::write_all(&mut writer, piece).expect("all is read");
-                storm.iter().for_each(|&signal| devices::send(pid, signal));
-            }
-        });
-        let drain = std::thread::spawn(move || {
-            let mut got = Vec::new();
-            std::io::Read::read_to_end(&mut from, &mut got).map(|_| got)
-        });
-        let err = running.child.stderr.take().expect("piped");
-        let noise = std::thread::spawn(move || std::io::copy(&mut { err }, &mut std::io::sink()));
-        feeder.join().expect("no panic");
-        let ran = running.wait().succeeds();
-        noise.join().expect("no panic").expect("read");
-        let got = drain.join().expect("no panic").expect("read");
-        assert_bytes(&got, &data, &format!("{storm:?}: {}", ran.show()));
+        storm_while_reading(storm);
+        storm_while_writing(storm);
     }
+}
+
+/// Signals between the pieces of the input, at each of which the copy sleeps in a read: how many there are does not hang
+/// on who runs when.
+fn storm_while_reading(storm: &'static [i32]) {
+    let data = pattern(1 << 20);
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    let (mut from, to) = std::io::pipe().expect("a pipe");
+    let mut running = dd(&["bs=64k", "iflag=fullblock"]).stdin(reader).stdout(to).start();
+    let feed = data.clone();
+    let pid = running.child.id();
+    let feeder = std::thread::spawn(move || {
+        for piece in feed.chunks(4000) {
+            devices::wait_until_asleep(pid);
+            storm.iter().for_each(|&signal| devices::send(pid, signal));
+            if std::io::Write::write_all(&mut writer, piece).is_err() {
+                return; // The reader gave up, which the test says below.
+            }
+        }
+    });
+    let drain = std::thread::spawn(move || {
+        let mut got = Vec::new();
+        std::io::Read::read_to_end(&mut from, &mut got).map(|_| got)
+    });
+    let noise = quiet(&mut running);
+    feeder.join().expect("no panic");
+    let ran = running.wait().succeeds();
+    noise.join().expect("no panic");
+    let got = drain.join().expect("no panic").expect("read");
+    assert_bytes(&got, &data, &format!("{storm:?}: {}", ran.show()));
+}
+
+/// Signals whenever the copy sleeps in a write that the reader's last look has let go on a little.
+fn storm_while_writing(storm: &'static [i32]) {
+    let data = pattern(1 << 20);
+    let bench = Bench::new(&data, Way::Best);
+    for way in WAYS {
+        let (mut from, to) = std::io::pipe().expect("a pipe");
+        let mut running = dd(&[operand("if", &bench.from), "bs=64k".into()]).by(*way).stdout(to).start();
+        let pid = running.child.id();
+        let noise = quiet(&mut running);
+        let mut got = Vec::new();
+        let mut piece = vec![0; 20_000];
+        loop {
+            devices::wait_until_asleep(pid);
+            storm.iter().for_each(|&signal| devices::send(pid, signal));
+            match std::io::Read::read(&mut from, &mut piece).expect("read") {
+                0 => break,
+                n => got.extend_from_slice(&piece[..n]),
+            }
+        }
+        let ran = running.wait().succeeds();
+        noise.join().expect("no panic");
+        assert_bytes(&got, &data, &format!("{storm:?} {way:?}: {}", ran.show()));
+    }
+}
+
+/// Reads away what a storm of reports has to say.
+fn quiet(running: &mut Running) -> std::thread::JoinHandle<()> {
+    let mut err = running.child.stderr.take().expect("piped");
+    std::thread::spawn(move || drop(std::io::copy(&mut err, &mut std::io::sink())))
 }
 
 #[test]

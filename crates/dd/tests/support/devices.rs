@@ -255,3 +255,12 @@ pub(crate) fn ended_within(pid: u32, time: std::time::Duration) -> bool {
     unsafe { libc::close(poll.fd) };
     ready == 1
 }
+
+/// Waits until the process sleeps in a call that a signal can end, or has ended.
+pub(crate) fn wait_until_asleep(pid: u32) {
+    let state = || std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The state comes after the name, which is in brackets.
+    while state().rsplit_once(") ").is_some_and(|(_, rest)| !rest.starts_with(['S', 'Z', 'X'])) {
+        std::thread::yield_now();
+    }
+}

@@ -368,7 +368,8 @@ impl State {
         verdict
     }
 
-    /// Counts a mutating request, and cuts the power when its turn has come.
+    /// Counts a mutating request, and cuts the power when its turn has come. Closing says nothing of it, as on most file
+    /// systems: who did not ask with a sync is not told.
     fn powered_off(&mut self, op: Op) -> bool {
         if self.survivors.is_none() && op.mutates() {
             self.mutations += 1;
@@ -378,7 +379,7 @@ impl State {
                 self.cut(survives);
             }
         }
-        self.survivors.is_some()
+        self.survivors.is_some() && op != Op::Flush
     }
 
     fn cut(&mut self, survives: Survives) {
@@ -549,7 +550,7 @@ impl FaultFs {
         self.shared.lock().mutations
     }
 
-    /// Cuts the power at the nth mutating request from the start: it and everything after it fails.
+    /// Cuts the power at the nth mutating request from the start: it and everything after it fails, but for closing.
     pub(crate) fn cut_power_at(&self, nth: u64, survives: Survives) {
         self.shared.lock().cut_at = Some((nth, survives));
     }
