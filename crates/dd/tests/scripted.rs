@@ -643,3 +643,19 @@ fn what_a_joined_write_had_taken_is_written_and_counted_once() {
     assert_eq!(fs::read(&to).expect("the output"), letters(20 * 512));
     assert_eq!((tally.bytes, tally.read.full, tally.written.full), (20 * 512, 20, 20));
 }
+
+#[test]
+fn sizes_that_no_chunk_is_a_multiple_of_are_gathered_to_the_byte() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
+    let data = letters(600_001);
+    fs::write(&from, &data).expect("written");
+    for (ibs, obs) in [(3001, 4099), (4099, 3001), (40_961, 50_021), (7, 100_003), (100_003, 7)] {
+        let operands = format!("if={} of={} ibs={ibs} obs={obs}", from.display(), to.display());
+        let (tally, _) = copy(&operands, &Arc::default(), None, None);
+        assert!(fs::read(&to).expect("the output") == data, "{ibs} to {obs}: the bytes differ");
+        let (read, written) = (600_001 / ibs, 600_001 / obs);
+        assert_eq!((tally.bytes, tally.read.full, tally.written.full), (600_001, read, written), "{ibs} to {obs}");
+        assert_eq!((tally.read.partial, tally.written.partial), (1, 1), "{ibs} to {obs}");
+    }
+}
