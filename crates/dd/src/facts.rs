@@ -92,7 +92,9 @@ impl Facts {
         let position = kernel.seek(fd, SeekFrom::Current(0)).ok();
         let (identity, size, allocated) = stat.map_or(((0, 0), 0, 0), |stat| {
             let blocks = u64::try_from(stat.st_blocks).unwrap_or(0);
-            ((stat.st_dev, stat.st_ino), u64::try_from(stat.st_size).unwrap_or(0), blocks.saturating_mul(STAT_BLOCK))
+            // A block device may have several nodes; its number is what it is.
+            let identity = if kind == Kind::Block { (u64::MAX, stat.st_rdev) } else { (stat.st_dev, stat.st_ino) };
+            (identity, u64::try_from(stat.st_size).unwrap_or(0), blocks.saturating_mul(STAT_BLOCK))
         });
         let plain_storage = kind == Kind::Regular && kernel.file_system(fd).is_ok_and(is_plain);
         Ok(Facts { kind, identity, size, allocated, plain_storage, flags, position })

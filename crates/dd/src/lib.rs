@@ -35,6 +35,7 @@ use std::sync::Arc;
 
 use fdd_sys::retry::{Cut, Pause};
 use fdd_sys::{locale, signal, start};
+use rustix::fs::OFlags;
 
 use crate::copy::{Buffers, Choice, Halt, Job};
 use crate::error::{Error, Name};
@@ -184,7 +185,8 @@ fn open(
     let buffers = if plan.copies() { Buffers::for_plan(plan) } else { Buffers::none() }.map_err(Trouble::Failed)?;
     let sink = Sink::open(kernel, &plan.output, inherited.output, monitor)?;
     let same_file = source.facts.identity == sink.facts.identity && source.facts.is_storage();
-    if same_file && plan.output.append && plan.output.notrunc && plan.copies() && plan.limit.is_none() {
+    let appends = sink.facts.flags.contains(OFlags::APPEND) && (plan.output.path.is_none() || plan.output.notrunc);
+    if same_file && appends && plan.copies() && plan.limit.is_none() {
         return Err(Trouble::Failed(Error::OntoItself { name: source.name().clone() }));
     }
     Ok((source, sink, buffers))

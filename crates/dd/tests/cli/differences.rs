@@ -18,6 +18,8 @@ crate::rows! {
         gnu: Gnu::Differs("the pad comes out as 0x80") }
     appending_a_file_onto_itself_is_refused { shell: "ulimit -f 100; exec dd if=f of=f conv=notrunc oflag=append", files: &[("f", &[b'x'; 1024])], stderr: "*",
         end: End::Exit(1), after: &[("f", Some(&[b'x'; 1024]))], gnu: Gnu::Differs("the copy feeds itself until the limit") }
+    appending_onto_itself_through_an_inherited_descriptor_is_refused { shell: "ulimit -f 100; exec dd if=f >> f", files: &[("f", &[b'x'; 1024])], stderr: "*",
+        end: End::Exit(1), after: &[("f", Some(&[b'x'; 1024]))], gnu: Gnu::Differs("the copy feeds itself until the limit") }
     a_byte_skip_of_a_pipe_smaller_than_ibs_is_no_partial_read { args: "bs=2 skip=3B", stdin: In::Pipe(b"abcdef"), output: b"def", stderr: "{1+1 1+1 3}",
         gnu: Gnu::Differs("the last read of the skip is warned of as partial") }
     a_byte_skip_of_a_pipe_is_no_partial_read { args: "bs=4 skip=5B count=2", stdin: In::Pipe(b"0123456789abcdef"), output: b"56789abc", stderr: "{2+0 2+0 8}",
