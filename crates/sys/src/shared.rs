@@ -258,6 +258,11 @@ mod tests {
     use super::*;
     use rustix::fs::{MemfdFlags, Mode, OFlags, ftruncate, memfd_create, open};
     use std::os::fd::OwnedFd;
+    use std::sync::{Mutex, PoisonError};
+
+    /// A child has copies of this process's descriptors until it starts a program or ends, and a description lives as long as
+    /// any copy: tests that make a child and tests that wait for a description's end take turns.
+    static CHILDREN: Mutex<()> = Mutex::new(());
 
     fn file() -> OwnedFd {
         let file = memfd_create("shared", MemfdFlags::CLOEXEC).expect("a memfd");
@@ -283,6 +288,7 @@ mod tests {
 
     #[test]
     fn a_byte_lock_ends_with_its_description() {
+        let _turn = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
         let file = file();
         let (one, two) = (own_description(&file), own_description(&file));
         assert!(lock_byte(&one, 3).expect("fcntl"));
@@ -298,6 +304,7 @@ mod tests {
 
     #[test]
     fn a_process_that_ended_does_not_run_even_before_it_is_waited_for() {
+        let _turn = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
         let mut child = std::process::Command::new("sleep").arg("100").spawn().expect("sleep");
         assert!(process_runs(child.id()));
         assert!(process_runs(std::process::id()));
@@ -313,6 +320,7 @@ mod tests {
 
     #[test]
     fn a_fork_wipes_the_mark() {
+        let _turn = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = ForkMark::new().expect("a page");
         assert!(mark.is_ours());
         // SAFETY: the child makes one load and leaves without running anything of this process.
