@@ -31,6 +31,9 @@ pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     whole_records(job) >= LEAST
 }
 
+/// From so many bytes on, the time that a huge page saves is more than its making takes.
+const WORTH_A_HUGE_PAGE: u64 = 16 << 20;
+
 /// Bytes in the whole records that `count=` still allows.
 fn whole_records(job: &Job<'_>) -> u64 {
     let (ibs, _) = sizes(job.plan);
@@ -42,10 +45,10 @@ fn whole_records(job: &Job<'_>) -> u64 {
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let (ibs, obs) = sizes(job.plan);
     let (ibs, obs) = (widen(ibs), widen(obs));
-    let Ok(zeros) = Zeros::new(WIDE_PIPE) else { return Ok(Outcome::Declined) };
-    fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
     let all = whole_records(job);
     let all = all - all % ibs;
+    let Ok(zeros) = Zeros::new(all >= WORTH_A_HUGE_PAGE) else { return Ok(Outcome::Declined) };
+    fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
     let before = job.monitor.tally;
     let mut lent: u64 = 0;
     let outcome = loop {
