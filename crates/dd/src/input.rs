@@ -306,6 +306,11 @@ impl Source {
         self.advice.is_idle() && self.stride == 1
     }
 
+    /// The descriptor, where reading it past the kernel's door is the same as through it.
+    pub(crate) fn system_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.kernel.is_the_system().then(|| self.fd.as_fd())
+    }
+
     /// One call, and nothing around it; `advance` and `found` tell what came of it.
     #[inline]
     pub(crate) fn read_bare(&self, buf: &mut [u8]) -> Result<usize, Errno> {

@@ -163,6 +163,11 @@ impl Sink {
         self.again > 0
     }
 
+    /// The descriptor, where writing it past the kernel's door is the same as through it.
+    pub(crate) fn system_fd(&self) -> Option<BorrowedFd<'_>> {
+        self.kernel.is_the_system().then(|| self.fd.as_fd())
+    }
+
     /// One call, and nothing around it; `advance` tells what came of it.
     #[inline]
     pub(crate) fn write_bare(&self, block: &[u8]) -> Result<usize, Errno> {

@@ -1,11 +1,13 @@
 //! The plain loop: one read, one write. It fits everything and defines what every faster way must equal.
 
 use fdd_sys::memory::Aligned;
+use rustix::io::Errno;
 
 use crate::copy::intake::{Intake, Step};
 use crate::copy::outlet::{Outlet, Wording, write_record};
 use crate::copy::{Buffers, Halt, Job, Outcome, sizes};
 use crate::error::Error;
+use crate::monitor::Monitor;
 use crate::plan::{Blocks, Plan};
 use crate::units::widen;
 
@@ -50,20 +52,14 @@ fn whole_records(job: &mut Job<'_>, record: &mut [u8], intake: &Intake<'_>) -> R
     let block = record.len();
     let most = intake.records_left(monitor);
     let before = fdd_sys::retry::Pause::interruptions(*monitor);
-    let mut moved = 0;
-    let mut unusual = None;
-    while moved < most && monitor.is_calm() {
-        let got = source.read_bare(record);
-        if got != Ok(block) {
-            source.found(got, before);
-            break;
+    let (moved, end) = match (source.system_fd(), sink.system_fd()) {
+        (Some(from), Some(to)) => {
+            move_whole(record, most, monitor, |buf| rustix::io::read(from, buf), |buf| rustix::io::write(to, buf))
         }
-        let put = sink.write_bare(record);
-        if put != Ok(block) {
-            unusual = Some(put);
-            break;
-        }
-        moved += 1;
+        _ => move_whole(record, most, monitor, |buf| source.read_bare(buf), |buf| sink.write_bare(buf)),
+    };
+    if let End::Read(got) = end {
+        source.found(got, before);
     }
     let bytes = moved * widen(block);
     source.advance(bytes);
@@ -71,7 +67,7 @@ fn whole_records(job: &mut Job<'_>, record: &mut [u8], intake: &Intake<'_>) -> R
     monitor.tally.read.full += moved;
     monitor.tally.written.full += moved;
     monitor.tally.bytes += bytes;
-    let Some(put) = unusual else { return Ok(()) };
+    let End::Written(put) = end else { return Ok(()) };
     source.advance(widen(block));
     monitor.tally.read.full += 1;
     if let Ok(taken) = put {
@@ -79,6 +75,44 @@ fn whole_records(job: &mut Job<'_>, record: &mut [u8], intake: &Intake<'_>) -> R
         sink.expect_again(widen(taken));
     }
     write_record(record, block, wording(plan), sink, monitor)
+}
+
+/// Why no more whole records were moved.
+enum End {
+    /// There are enough, or somebody wants something.
+    Asked,
+    /// A read did not fill the record.
+    Read(Result<usize, Errno>),
+    /// A write did not take the record.
+    Written(Result<usize, Errno>),
+}
+
+/// The number of records that went through whole, and what came then.
+///
+/// The calls are known at compile time: a system call leaves the processor's stack of return addresses empty or (where the
+/// kernel clears it) useless, so each return between two of them is mispredicted. Without one, a record costs a quarter less.
+#[inline(always)]
+fn move_whole(
+    record: &mut [u8],
+    most: u64,
+    monitor: &Monitor,
+    read: impl Fn(&mut [u8]) -> Result<usize, Errno>,
+    write: impl Fn(&[u8]) -> Result<usize, Errno>,
+) -> (u64, End) {
+    let block = record.len();
+    let mut moved = 0;
+    while moved < most && monitor.is_calm() {
+        let got = read(record);
+        if got != Ok(block) {
+            return (moved, End::Read(got));
+        }
+        let put = write(record);
+        if put != Ok(block) {
+            return (moved, End::Written(put));
+        }
+        moved += 1;
+    }
+    (moved, End::Asked)
 }
 
 fn wording(plan: &Plan) -> Wording {
