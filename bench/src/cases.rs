@@ -3,6 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::Error;
+use crate::curve::Curve;
 
 const CASES: &str = include_str!("../cases.toml");
 
@@ -204,6 +205,8 @@ pub(crate) struct Example {
     /// Arguments under `--quick`.
     #[serde(default)]
     pub(crate) quick: Vec<String>,
+    /// How its lines are shown; otherwise there is a row for each case.
+    pub(crate) curve: Option<Curve>,
 }
 
 /// The cases that the program was built with.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::cases::Example;
+use crate::curve::Curve;
 use crate::stats::Summary;
 use crate::table::{number, render};
 use crate::{Options, show_progress};
@@ -21,12 +22,17 @@ pub(crate) struct Told {
     pub(crate) lines: Vec<Value>,
     /// Why there are none.
     pub(crate) failure: Option<String>,
+    #[serde(skip)]
+    pub(crate) curve: Option<Curve>,
 }
 
 /// Builds and runs an example. Whatever goes wrong is told in its place in the report.
 pub(crate) fn run(example: &Example, options: &Options) -> Told {
     let arguments = if options.quick { &example.quick } else { &example.args };
     let mut words = vec!["run", "--quiet", "--release", "--package", "fdd-io", "--example", &example.program, "--"];
+    let (runs, directory) = (options.runs().to_string(), options.directory.display().to_string());
+    let arguments: Vec<String> =
+        arguments.iter().map(|word| word.replace("{runs}", &runs).replace("{dir}", &directory)).collect();
     words.extend(arguments.iter().map(String::as_str));
     let mut told = Told {
         name: example.name.clone(),
@@ -34,6 +40,7 @@ pub(crate) fn run(example: &Example, options: &Options) -> Told {
         command: format!("cargo {}", words.join(" ")),
         lines: Vec::new(),
         failure: None,
+        curve: example.curve.clone(),
     };
     show_progress(&example.name);
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
@@ -62,6 +69,10 @@ fn lines(printed: &str) -> Vec<Value> {
 /// What a line names is its words, and its numbers that tell sizes and not results: all but those in `RESULTS`.
 pub(crate) fn text(told: &Told) -> String {
     let mut text = format!("== {} ==\n{}\n\n", told.name, told.shows);
+    if let Some(curve) = &told.curve {
+        text.push_str(&curve.text(&told.lines));
+        return text + &failed(told);
+    }
     let mut groups: Vec<(String, BTreeMap<String, Vec<f64>>)> = Vec::new();
     for line in told.lines.iter().filter_map(Value::as_object) {
         let name =
@@ -86,10 +97,11 @@ pub(crate) fn text(told: &Told) -> String {
     head.extend(heads.iter().map(String::as_str));
     let rows: Vec<Vec<String>> = groups.iter().map(|(name, values)| row(name, values, &results)).collect();
     text.push_str(&render(&head, &rows));
-    if let Some(failure) = &told.failure {
-        text.push_str(&format!("failed: {failure}\n"));
-    }
-    text
+    text + &failed(told)
+}
+
+fn failed(told: &Told) -> String {
+    told.failure.as_ref().map_or(String::new(), |failure| format!("failed: {failure}\n"))
 }
 
 fn row(name: &str, values: &BTreeMap<String, Vec<f64>>, results: &[&str]) -> Vec<String> {
@@ -106,6 +118,7 @@ fn row(name: &str, values: &BTreeMap<String, Vec<f64>>, results: &[&str]) -> Vec
 /// What examples measure; everything else that they print says what was run.
 const RESULTS: &[&str] = &[
     "seconds",
+    "calls",
     "rings",
     "switches",
     "context_switches",
@@ -136,8 +149,14 @@ hello
 {\"bench\":\"b\",\"case\":\"y\",\"round\":0,\"size\":5,\"seconds\":9.0}
 {\"bench\":\"b\",\"case\":\"x\",\"round\":1,\"size\":5,\"seconds\":1.0}
 ";
-        let told =
-            Told { name: "n".into(), shows: "s".into(), command: String::new(), lines: lines(printed), failure: None };
+        let told = Told {
+            name: "n".into(),
+            shows: "s".into(),
+            command: String::new(),
+            lines: lines(printed),
+            failure: None,
+            curve: None,
+        };
         assert_eq!(
             text(&told),
             "== n ==\ns\n\ncase      runs  seconds   min\n--------  ----  -------  ----\nx size=5     2     1.50  1.00\ny size=5     1     9.00  9.00\n"
@@ -147,7 +166,14 @@ hello
     #[test]
     fn a_failure_is_told() {
         let failure = Some("no such example".to_owned());
-        let told = Told { name: "n".into(), shows: "s".into(), command: String::new(), lines: Vec::new(), failure };
+        let told = Told {
+            name: "n".into(),
+            shows: "s".into(),
+            command: String::new(),
+            lines: Vec::new(),
+            failure,
+            curve: None,
+        };
         assert!(text(&told).ends_with("failed: no such example\n"));
     }
 }

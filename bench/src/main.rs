@@ -2,6 +2,7 @@
 
 mod cases;
 mod command;
+mod curve;
 mod examples;
 mod files;
 mod inside;
@@ -119,7 +120,7 @@ fn measure_suite(
         return Err(Error(format!("no case of {} is called that", suite.name())));
     }
     if let Some(directory) = &options.plot {
-        for file in plot::suite(directory, suite, &raced)? {
+        for file in plot::suite(directory, suite, &raced)?.into_iter().chain(plot::examples(directory, &told)?) {
             say(&format!("drawn: {}\n", file.display()))?;
         }
     }

@@ -7,6 +7,7 @@ use plotters::style::text_anchor::{HPos, Pos, VPos};
 
 use crate::Error;
 use crate::cases::Suite;
+use crate::examples::Told;
 use crate::run::{Entrant, Raced};
 use crate::table::number;
 
@@ -18,7 +19,7 @@ const BARS: (i32, i32) = (200, 520);
 const OURS: RGBColor = RGBColor(200, 80, 30);
 const OTHERS: RGBColor = RGBColor(120, 140, 165);
 /// For lines over time, told apart also by those who do not see colours alike.
-const LINES: [RGBColor; 8] = [
+pub(crate) const LINES: [RGBColor; 8] = [
     RGBColor(213, 94, 0),
     RGBColor(0, 114, 178),
     RGBColor(0, 158, 115),
@@ -49,7 +50,22 @@ pub(crate) fn suite(directory: &Path, suite: Suite, raced: &[Raced]) -> Result<V
     Ok(files)
 }
 
-type Drawn = Result<(), Box<dyn std::error::Error>>;
+pub(crate) type Drawn = Result<(), Box<dyn std::error::Error>>;
+
+/// Draws the curves of examples that have some and tells the files.
+pub(crate) fn examples(directory: &Path, told: &[Told]) -> Result<Vec<PathBuf>, Error> {
+    let mut files = Vec::new();
+    for told in told {
+        let Some(curve) = &told.curve else { continue };
+        let name: String = told.name.chars().map(|each| if each.is_alphanumeric() { each } else { '-' }).collect();
+        let path = directory.join(format!("{}.svg", name.trim_matches('-')));
+        std::fs::create_dir_all(directory).map_err(|error| Error(format!("{}: {error}", directory.display())))?;
+        let drawn = curve.draw(&path, &told.name, &told.lines);
+        drawn.map_err(|error| Error(format!("{}: {error}", path.display())))?;
+        files.push(path);
+    }
+    Ok(files)
+}
 
 /// A group of bars for each case; within one, the slowest has the full length.
 fn draw_bars(path: &Path, raced: &[Raced]) -> Drawn {

@@ -1,16 +1,21 @@
-//! One case of the question: how many write calls, and how much time, for chunks of one size through a buffer?
+//! How many write calls, and how much time, for chunks of one size through a buffer?
 //!
 //! ```text
 //! filebuf_bench IMPLEMENTATION CHUNK COUNT CAPACITY TARGET
 //!   IMPLEMENTATION  ours, brim, bufwriter, stdio, libstdc++, libc++
 //!   CHUNK           bytes, or random:MAX (1 to MAX, the same sequence for everyone)
 //!   TARGET          null (/dev/null), file:PATH, or sync:PATH (O_SYNC); the file is emptied
+//! filebuf_bench table null|file|sync COUNT ROUNDS DIRECTORY
 //! ```
 //!
-//! Prints one JSON line: `{"implementation":"ours","chunk":"1024","count":1000,"capacity":8192,"target":"sync",
-//! "bytes":1024000,"seconds":0.1,"calls":112}`. The time goes from the first chunk to the end of the flush; opening and
-//! closing are not in it. Calls are those that the kernel counted for the process (/proc/self/io). An implementation that
-//! is not there (no C++ compiler, no libc++) exits 3 with the reason.
+//! The first form is one case and prints one JSON line: `{"implementation":"ours","chunk":"1024","count":1000,
+//! "capacity":8192,"target":"sync","bytes":1024000,"seconds":0.1,"calls":112}`. The time goes from the first chunk to the
+//! end of the flush; opening and closing are not in it. Calls are those that the kernel counted for the process
+//! (/proc/self/io). An implementation that is not there (no C++ compiler, no libc++) exits 3 with the reason.
+//!
+//! The second form runs every case of the table ROUNDS times, each in a process of its own, and prints its lines. The sizes
+//! come in another order each round, and for each size the implementations. `ours (again)` is the same as `ours`: how far
+//! the two differ is the noise.
 //!
 //! `brim` is our buffer with the other rule: fill it to the brim and write exactly that.
 
@@ -18,7 +23,7 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
 use fdd_io::filebuf::{Buffer, FileBuf};
@@ -41,19 +46,17 @@ struct Case {
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let Ok([implementation, chunk, count, capacity, target]) = <[String; 5]>::try_from(arguments) else {
+    let Ok(arguments) = <[String; 5]>::try_from(arguments) else {
         eprintln!("usage: filebuf_bench IMPLEMENTATION CHUNK COUNT CAPACITY TARGET");
+        eprintln!("       filebuf_bench table null|file|sync COUNT ROUNDS DIRECTORY");
         return ExitCode::from(2);
     };
-    let case = || -> Result<Case, Failure> {
-        let (sizes, count, capacity) = (sizes(&chunk)?, count.parse()?, capacity.parse()?);
-        Ok(Case { implementation, chunk, sizes, count, capacity, target })
+    let done = match arguments {
+        [word, target, count, rounds, directory] if word == "table" => table(&target, &count, &rounds, &directory),
+        arguments => one(arguments),
     };
-    match case().and_then(|case| run(&case)) {
-        Ok(line) => {
-            println!("{line}");
-            ExitCode::SUCCESS
-        }
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             eprintln!("filebuf_bench: {failure}");
             ExitCode::from(if failure.is::<Missing>() { 3 } else { 1 })
@@ -61,9 +64,84 @@ fn main() -> ExitCode {
     }
 }
 
+fn one([implementation, chunk, count, capacity, target]: [String; 5]) -> Result<(), Failure> {
+    let (sizes, count, capacity) = (sizes(&chunk)?, count.parse()?, capacity.parse()?);
+    println!("{}", run(&Case { implementation, chunk, sizes, count, capacity, target })?);
+    Ok(())
+}
+
+/// The sizes of the table: around the cliff that libstdc++ once had at 1024, and around the capacity.
+const TABLE: [&str; 14] = [
+    "1",
+    "100",
+    "1000",
+    "1021",
+    "1022",
+    "1023",
+    "1024",
+    "1025",
+    "4000",
+    "5000",
+    "8191",
+    "8192",
+    "10000",
+    "random:10000",
+];
+
+const COMPARED: [&str; 5] = ["ours", "ours (again)", "bufwriter", "stdio", "libstdc++"];
+
+/// A case that is not there is told once, and the others go on.
+fn table(target: &str, count: &str, rounds: &str, directory: &str) -> Result<(), Failure> {
+    let file = Path::new(directory).join(format!("filebuf_bench-{}", std::process::id()));
+    let target = if target == "null" { target.to_owned() } else { format!("{target}:{}", file.display()) };
+    let (this, capacity) = (std::env::current_exe()?, fdd_io::filebuf::DEFAULT_CAPACITY.to_string());
+    let (mut missing, mut random) = (Vec::new(), Random(1));
+    for _ in 0..rounds.parse::<usize>()? {
+        for chunk in random.order(&TABLE) {
+            for implementation in random.order(&COMPARED) {
+                if missing.contains(&implementation) {
+                    continue;
+                }
+                let case = [implementation, chunk, count, &capacity, &target];
+                let output = Command::new(&this).args(case).stderr(Stdio::inherit()).output()?;
+                std::io::stdout().write_all(&output.stdout)?;
+                match output.status.code() {
+                    Some(0) => {}
+                    Some(3) => missing.push(implementation),
+                    _ => return Err(format!("{} ended with {}", case.join(" "), output.status).into()),
+                }
+            }
+        }
+    }
+    if target != "null" {
+        std::fs::remove_file(file)?;
+    }
+    Ok(())
+}
+
+/// The same sequence each time: a linear congruence with the constants of Knuth's MMIX, of which the upper half is random
+/// enough for sizes and orders.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, bound: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % bound
+    }
+
+    fn order<'a>(&mut self, names: &[&'a str]) -> Vec<&'a str> {
+        let mut order = Vec::new();
+        for (before, name) in (0_u64..).zip(names) {
+            let place = usize::try_from(self.below(before + 1)).expect("below a length");
+            order.insert(place, *name);
+        }
+        order
+    }
+}
+
 fn run(case: &Case) -> Result<String, Failure> {
     let (seconds, calls) = match &case.implementation[..] {
-        "ours" => time(case, &mut FileBuf::with_capacity(case.capacity, open(&case.target)?))?,
+        "ours" | "ours (again)" => time(case, &mut FileBuf::with_capacity(case.capacity, open(&case.target)?))?,
         "bufwriter" => time(case, &mut BufWriter::with_capacity(case.capacity, open(&case.target)?))?,
         "brim" => time(case, &mut Brim { buffer: Buffer::with_capacity(case.capacity), file: open(&case.target)? })?,
         cxx @ ("stdio" | "libstdc++" | "libc++") => by_cxx(case, cxx)?,
@@ -102,13 +180,8 @@ fn write_calls() -> Result<u64, Failure> {
 fn sizes(chunk: &str) -> Result<Vec<usize>, Failure> {
     let Some(max) = chunk.strip_prefix("random:") else { return Ok(vec![chunk.parse()?]) };
     let max: u64 = max.parse()?;
-    let mut state = 1_u64;
-    let size = || {
-        // The constants of Knuth's MMIX; its upper half is random enough for sizes.
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        Ok(usize::try_from(1 + (state >> 33) % max)?)
-    };
-    std::iter::repeat_with(size).take(SIZES).collect()
+    let mut random = Random(1);
+    std::iter::repeat_with(|| Ok(usize::try_from(1 + random.below(max))?)).take(SIZES).collect()
 }
 
 fn path(target: &str) -> Result<&Path, Failure> {
