@@ -1,11 +1,13 @@
 //! The memory under a stream: one run of held bytes, and behind it what was passed on last. No descriptor, no errors of
 //! its own, no policy of when to write; `FileBuf` and everybody else who gathers blocks stand on it.
 //!
-//! It exists to protect two invariants:
+//! It exists to protect these invariants:
 //!
 //! 1. `start <= end <= capacity <= memory.len()`, and `memory[start..end]` are the held bytes: in order, each once.
 //! 2. `memory[..start]` are the bytes that were held and passed on directly before those, oldest first, so that a reader
 //!    can step back over them.
+//!
+//! 3. `brim` is the capacity or 0: how far `keep_if_open` goes without a further look.
 //!
 //! What lies from `end` on means nothing, and may be used for a moment (`joined`).
 
@@ -31,22 +33,29 @@ use std::fmt;
 pub struct Buffer<M = Box<[u8]>> {
     memory: M,
     capacity: usize,
+    brim: usize,
     start: usize,
     end: usize,
 }
 
 impl Buffer {
     /// An empty buffer of `capacity` bytes of its own. 0 is allowed: such a buffer holds nothing ever.
+    ///
+    /// # Panics
+    /// If there is no such address space, as for a `Vec`.
     #[must_use]
     pub fn with_capacity(capacity: usize) -> Buffer {
         Buffer::with_slack(capacity, 0)
     }
 
     /// The same with `slack` bytes of memory more, in which [`joined`](Buffer::joined) puts what is not to be held.
+    ///
+    /// # Panics
+    /// If there is no such address space, as for a `Vec`.
     #[must_use]
     pub fn with_slack(capacity: usize, slack: usize) -> Buffer {
         let memory = vec![0; capacity.saturating_add(slack)].into_boxed_slice();
-        Buffer { memory, capacity, start: 0, end: 0 }
+        Buffer { memory, capacity, brim: 0, start: 0, end: 0 }
     }
 }
 
@@ -54,7 +63,20 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     /// An empty buffer over the caller's memory. What is in the memory does not matter.
     #[must_use]
     pub fn over(memory: M) -> Buffer<M> {
-        Buffer { capacity: memory.as_ref().len(), memory, start: 0, end: 0 }
+        Buffer { capacity: memory.as_ref().len(), brim: 0, memory, start: 0, end: 0 }
+    }
+
+    /// The same with the first `count` bytes of the memory held: for whoever keeps memory and count apart between chunks.
+    ///
+    /// # Panics
+    /// If the memory is shorter.
+    #[must_use]
+    #[inline]
+    pub fn holding(memory: M, count: usize) -> Buffer<M> {
+        let mut buffer = Buffer::over(memory);
+        assert!(count <= buffer.capacity, "more held than there is memory");
+        buffer.end = count;
+        buffer
     }
 
     /// How many bytes it can hold.
@@ -103,25 +125,59 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     #[must_use]
     #[inline]
     pub fn keep(&mut self, chunk: &[u8]) -> bool {
-        if chunk.len() > self.capacity - self.end {
-            return chunk.len() <= self.room() && self.keep_at_front(chunk);
-        }
-        self.memory.as_mut()[self.end..][..chunk.len()].copy_from_slice(chunk);
-        self.end += chunk.len();
-        true
+        self.keep_to(self.capacity, chunk) || self.keep_at_front(chunk)
     }
 
-    /// `keep` when the end of the memory is too near: after everything, or after a part, was passed on. Hot only if the
-    /// descriptor cuts most writes short.
+    /// The same while the buffer is open, and nothing but a chunk of no bytes otherwise: one comparison for a stream that
+    /// would have to ask first whether it writes. (C++'s streams do the same with `epptr`.)
+    #[inline]
+    pub(super) fn keep_if_open(&mut self, chunk: &[u8]) -> bool {
+        self.keep_to(self.brim, chunk)
+    }
+
+    /// Nothing is open at first.
+    #[inline]
+    pub(super) fn open(&mut self, open: bool) {
+        self.brim = if open { self.capacity } else { 0 };
+    }
+
+    #[inline]
+    fn keep_to(&mut self, brim: usize, chunk: &[u8]) -> bool {
+        // Neither is longer than half the address space.
+        let end = self.end.wrapping_add(chunk.len());
+        if end <= brim
+            && let Some(place) = self.memory.as_mut().get_mut(self.end..end)
+        {
+            match (chunk, place) {
+                // Who writes byte by byte pays more for a call of memcpy than for all the rest.
+                ([byte], [place]) => *place = *byte,
+                (_, place) => place.copy_from_slice(chunk),
+            }
+            self.end = end;
+            return true;
+        }
+        false
+    }
+
+    /// `keep` when the end of the memory is too near: for the chunk, or for what was not passed on yet as well. The latter
+    /// only if the descriptor cuts writes short.
     #[cold]
     fn keep_at_front(&mut self, chunk: &[u8]) -> bool {
+        if chunk.len() > self.room() {
+            return false;
+        }
         self.move_to_front();
         self.memory.as_mut()[self.end..self.end + chunk.len()].copy_from_slice(chunk);
         self.end += chunk.len();
         true
     }
 
-    fn move_to_front(&mut self) {
+    /// Moves the held bytes to where the memory begins, and forgets those passed on. Only where they lie matters to the
+    /// caller: by itself a buffer does so when it needs the room.
+    pub fn move_to_front(&mut self) {
+        if self.start == 0 {
+            return;
+        }
         self.memory.as_mut().copy_within(self.start..self.end, 0);
         self.end -= self.start;
         self.start = 0;
@@ -138,11 +194,19 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
 
     /// Takes in as much of `chunk` as fits, and gives back the rest.
     #[must_use]
+    #[inline]
     pub fn top_up<'chunk>(&mut self, chunk: &'chunk [u8]) -> &'chunk [u8] {
         let (fits, rest) = chunk.split_at(chunk.len().min(self.room()));
         let kept = self.keep(fits);
         debug_assert!(kept, "no more than the room was taken");
         rest
+    }
+
+    /// Fills all the room with `byte`.
+    pub fn pad(&mut self, byte: u8) {
+        self.move_to_front();
+        self.memory.as_mut()[self.end..self.capacity].fill(byte);
+        self.end = self.capacity;
     }
 
     /// Cuts a stream of chunks into blocks of exactly `capacity()` bytes, and gives each to `put`.
@@ -171,7 +235,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     /// assert_eq!(blocks, [b"abcd", b"efgh"]);
     /// assert_eq!(buffer.held(), b"i");
     /// ```
+    #[inline]
     pub fn blocks<E>(&mut self, chunk: &[u8], mut put: impl FnMut(&[u8]) -> Result<(), E>) -> (usize, Result<(), E>) {
+        // No block becomes whole: nearly all chunks, where they are short.
+        if chunk.len() < self.room() && self.keep(chunk) {
+            return (chunk.len(), Ok(()));
+        }
         let block = self.capacity();
         assert!(block > 0 || chunk.is_empty(), "blocks of no bytes");
         let mut rest = chunk;

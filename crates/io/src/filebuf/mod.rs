@@ -39,7 +39,9 @@
 //! # What it does not do
 //!
 //! It moves bytes: there is no locale and no encoding (C++'s `codecvt`), and `BINARY` changes nothing. It locks nothing;
-//! share it behind a `Mutex`. It takes no memory beyond its capacity and 4096 bytes.
+//! share it behind a `Mutex`. It takes no memory beyond its capacity and 4096 bytes. It believes a device that says its
+//! offset has moved: where that is not so (some character devices), bytes that were read ahead and given back are gone, and
+//! a capacity of 0 is right.
 //!
 //! ```
 //! use std::io::{BufRead, Seek, Write};
@@ -146,6 +148,9 @@ impl<D: Descriptor> FileBuf<D> {
     }
 
     /// The same with a buffer of `capacity` bytes. 0: unbuffered, each read and each chunk is a call.
+    ///
+    /// # Panics
+    /// If there is no such address space; where only the memory is missing, the process is aborted, as for a `Vec`.
     #[must_use]
     pub fn with_capacity(capacity: usize, descriptor: D) -> FileBuf<D> {
         FileBuf::over(Buffer::with_slack(capacity, capacity.min(JOINED)), descriptor)
@@ -180,7 +185,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
     pub fn set_line_buffered(&mut self, lines: bool) {
         self.lines = lines;
         if matches!(self.side, Side::Writing | Side::WritingLines) {
-            self.side = self.writing();
+            self.turn(self.writing());
         }
     }
 
@@ -212,7 +217,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
     #[inline]
     #[doc(alias("xsputn", "sputn", "overflow", "fwrite"))]
     pub fn put(&mut self, chunk: &[u8]) -> (usize, io::Result<()>) {
-        if self.side == Side::Writing && self.buffer.keep(chunk) {
+        if self.buffer.keep_if_open(chunk) {
             return (chunk.len(), Ok(()));
         }
         self.put_slowly(chunk)
@@ -276,7 +281,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         let side = self.side;
         if held_len > 0 {
             // Stays so if the call panics.
-            self.side = Side::InDoubt;
+            self.turn(Side::InDoubt);
         }
         let (one, two);
         let pieces: &[IoSlice<'_>] = if held_len == 0 {
@@ -293,14 +298,17 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         };
         let descriptor = self.descriptor.as_mut().expect("a stream has its descriptor until it is consumed");
         let written = retried(|| descriptor.writev(pieces));
-        self.side = side;
+        self.turn(side);
         let written = written?;
         if written == 0 {
             return Err(ErrorKind::WriteZero.into());
         }
         let of_held = written.min(held_len);
-        if of_held > 0 {
+        if of_held < held_len {
             self.buffer.consume(of_held);
+        } else if held_len > 0 {
+            // The next chunk begins at the front without a further look.
+            self.buffer.clear();
         }
         Ok(written - of_held)
     }
@@ -323,8 +331,15 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         if self.reads() {
             return Vec::new();
         }
-        self.side = Side::Neutral;
+        self.turn(Side::Neutral);
         self.buffer.take()
+    }
+
+    /// The buffer is open exactly while what fits needs no further look.
+    #[inline]
+    fn turn(&mut self, side: Side) {
+        self.side = side;
+        self.buffer.open(side == Side::Writing);
     }
 
     fn writing(&self) -> Side {
@@ -343,7 +358,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
             return Err(Errno::BADF.into());
         }
         if self.give_back()? {
-            self.side = self.writing();
+            self.turn(self.writing());
         }
         Ok(())
     }
@@ -468,7 +483,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
     fn consume_back(&mut self, count: usize) {
         self.back.consume(count);
         if self.back.again().is_empty() {
-            self.side = Side::Reading;
+            self.turn(Side::Reading);
         }
     }
 
@@ -500,7 +515,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         if retried(|| descriptor.readv(&mut [IoSliceMut::new(&mut byte)]))? == 1 {
             self.back.record(&byte);
             self.back.step_back();
-            self.side = Side::SteppedBack;
+            self.turn(Side::SteppedBack);
         }
         Ok(())
     }
@@ -515,7 +530,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         self.flush_held()?;
         // What lies behind in the buffer was written, not read: no step back leads there.
         self.buffer.clear();
-        self.side = Side::Reading;
+        self.turn(Side::Reading);
         Ok(())
     }
 
@@ -538,7 +553,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
         self.buffer.clear();
         self.back = Back::default();
         self.altered = false;
-        self.side = Side::Neutral;
+        self.turn(Side::Neutral);
     }
 
     fn seekable(&mut self) -> io::Result<bool> {
@@ -566,7 +581,7 @@ impl<D: Descriptor, M: AsRef<[u8]> + AsMut<[u8]>> FileBuf<D, M> {
             return self.buffer.held().first().copied();
         }
         let byte = self.back.step_back()?;
-        self.side = Side::SteppedBack;
+        self.turn(Side::SteppedBack);
         Some(byte)
     }
 

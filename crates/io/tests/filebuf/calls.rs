@@ -121,6 +121,18 @@ fn a_line_is_one_call_together_with_what_was_held() {
 }
 
 #[test]
+fn lines_count_from_the_moment_they_are_asked_for() {
+    let scripted = Scripted::default();
+    let mut stream = FileBuf::with_capacity(64, scripted.clone());
+    stream.write_all(b"one\n").expect("nothing fails");
+    stream.set_line_buffered(true);
+    assert_eq!(stream.unwritten(), b"one\n", "what is held stays held");
+    stream.write_all(b"two").expect("nothing fails");
+    stream.write_all(b"\n").expect("nothing fails");
+    assert_eq!(scripted.0.borrow().written, [8], "a newline alone is a line's end, too");
+}
+
+#[test]
 fn a_short_write_is_followed_by_another_only_if_the_rest_does_not_fit() {
     // 8 held and 12 more: 5 go, 15 are left and do not fit; 9 go, the rest fits and stays.
     let scripted = Scripted::default().script([Turn::Short(5), Turn::Short(9)]);

@@ -362,6 +362,28 @@ fn a_byte_put_back_differently_shows_until_the_next_move_only() {
 }
 
 #[test]
+fn a_relative_move_over_a_byte_put_back_differently_reads_the_file_again() {
+    let scripted = Scripted::holding(b"abcdefgh");
+    let mut stream = FileBuf::with_capacity(8, scripted.clone());
+    let mut byte = [0];
+    for _ in 0..4 {
+        stream.read_exact(&mut byte).expect("nothing fails");
+    }
+    assert!(stream.put_back(b'X'), "over d");
+    // Forward over it and back again: once within the buffer, if that were allowed.
+    stream.seek_relative(2).expect("nothing fails");
+    stream.seek_relative(-2).expect("nothing fails");
+    stream.read_exact(&mut byte).expect("nothing fails");
+    assert_eq!(&byte, b"d");
+    // Unaltered, no call is made for a place that is in the buffer.
+    let before = scripted.calls();
+    stream.seek_relative(2).expect("nothing fails");
+    stream.seek_relative(-1).expect("nothing fails");
+    stream.read_exact(&mut byte).expect("nothing fails");
+    assert_eq!((&byte, scripted.calls()), (b"f", before));
+}
+
+#[test]
 fn a_refused_block_is_offered_again() {
     let (mut buffer, mut given) = (Buffer::with_capacity(4), Vec::new());
     let mut refusals = 2;
