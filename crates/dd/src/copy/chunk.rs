@@ -1,5 +1,6 @@
 //! A chunk of many records on its way to the sink, and the way back when a write fails inside it.
 
+use fdd_io::filebuf::Buffer;
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
@@ -12,10 +13,26 @@ use crate::units::widen;
 
 /// Output on its way to whole blocks.
 pub(crate) struct Gather {
-    block: Aligned,
-    /// Bytes at the front that no write has taken yet.
-    filled: usize,
+    /// What no write has taken yet, from the memory's start on whenever something is written: direct writes want it aligned.
+    blocks: Buffer<Pages>,
     obs: usize,
+}
+
+/// Pages as a buffer's memory.
+struct Pages(Aligned);
+
+impl AsRef<[u8]> for Pages {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
+}
+
+impl AsMut<[u8]> for Pages {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
 }
 
 /// What has happened since a chunk began.
@@ -31,29 +48,36 @@ struct Since {
 impl Gather {
     /// Room for a chunk and a block of `obs` bytes; `None` where it cannot be had.
     pub(crate) fn new(obs: usize, chunk: usize) -> Option<Gather> {
-        let block = Aligned::new((obs + chunk).next_multiple_of(obs)).ok()?;
-        Some(Gather { block, filled: 0, obs })
+        let pages = Aligned::new((obs + chunk).next_multiple_of(obs)).ok()?;
+        Some(Gather { blocks: Buffer::over(Pages(pages)), obs })
     }
 
     /// Nothing is waiting to become a whole block.
     pub(crate) fn is_empty(&self) -> bool {
-        self.filled == 0
+        self.blocks.is_empty()
     }
 
     /// What is not a whole block yet becomes the plain loop's to finish.
     pub(crate) fn hand_over(&mut self, job: &mut Job<'_>) {
         if let Some(output) = &mut job.buffers.output {
-            output[..self.filled].copy_from_slice(&self.block[..self.filled]);
-            job.gathered = std::mem::take(&mut self.filled);
+            let held = self.blocks.held();
+            output[..held.len()].copy_from_slice(held);
+            job.gathered = held.len();
+            self.blocks.clear();
         }
     }
 
     /// And back again.
     pub(crate) fn take_back(&mut self, job: &mut Job<'_>) {
         if let Some(output) = &job.buffers.output {
-            self.filled = std::mem::take(&mut job.gathered);
-            self.block[..self.filled].copy_from_slice(&output[..self.filled]);
+            self.hold(&output[..std::mem::take(&mut job.gathered)]);
         }
+    }
+
+    fn hold(&mut self, bytes: &[u8]) {
+        self.blocks.clear();
+        let held = self.blocks.keep(bytes);
+        debug_assert!(held, "less than a block fits");
     }
 
     /// Passes on the records of a chunk that was read at `at`; false when the plain loop has to walk it again.
@@ -71,7 +95,7 @@ impl Gather {
         let mut since = Since {
             tally: job.monitor.tally,
             converter: job.converter.clone(),
-            front: self.block[..self.filled].to_vec(),
+            front: self.blocks.held().to_vec(),
             taken: 0,
         };
         job.monitor.tally.read.full += count;
@@ -93,8 +117,7 @@ impl Gather {
                 job.monitor.tally = since.tally;
                 job.converter = since.converter;
                 job.sink.expect_again(since.taken);
-                self.filled = since.front.len();
-                self.block[..self.filled].copy_from_slice(&since.front);
+                self.hold(&since.front);
                 Ok(false)
             }
         }
@@ -121,17 +144,14 @@ impl Gather {
     fn put(&mut self, mut run: &[u8], sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
         const LARGE: usize = 32 << 10;
         while !run.is_empty() {
-            if self.filled == 0 && run.len() >= LARGE.max(self.obs) {
+            if self.blocks.is_empty() && run.len() >= LARGE.max(self.obs) {
                 let whole = run.len() - run.len() % self.obs;
                 write(&run[..whole], self.obs, sink, monitor, since)?;
                 run = &run[whole..];
                 continue;
             }
-            let take = run.len().min(self.block.len() - self.filled);
-            self.block[self.filled..self.filled + take].copy_from_slice(&run[..take]);
-            self.filled += take;
-            run = &run[take..];
-            if self.filled == self.block.len() {
+            run = self.blocks.top_up(run);
+            if self.blocks.room() == 0 {
                 self.flush(sink, monitor, since)?;
             }
         }
@@ -140,11 +160,12 @@ impl Gather {
 
     /// Writes the whole blocks; what is less than one moves to the front.
     fn flush(&mut self, sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
-        let whole = self.filled - self.filled % self.obs;
+        let held = self.blocks.held();
+        let whole = held.len() - held.len() % self.obs;
         if whole > 0 {
-            write(&self.block[..whole], self.obs, sink, monitor, since)?;
-            self.block.copy_within(whole..self.filled, 0);
-            self.filled -= whole;
+            write(&held[..whole], self.obs, sink, monitor, since)?;
+            self.blocks.consume(whole);
+            self.blocks.move_to_front();
         }
         Ok(())
     }
