@@ -236,11 +236,15 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     /// assert_eq!(buffer.held(), b"i");
     /// ```
     #[inline]
-    pub fn blocks<E>(&mut self, chunk: &[u8], mut put: impl FnMut(&[u8]) -> Result<(), E>) -> (usize, Result<(), E>) {
+    pub fn blocks<E>(&mut self, chunk: &[u8], put: impl FnMut(&[u8]) -> Result<(), E>) -> (usize, Result<(), E>) {
         // No block becomes whole: nearly all chunks, where they are short.
         if chunk.len() < self.room() && self.keep(chunk) {
             return (chunk.len(), Ok(()));
         }
+        self.cut(chunk, put)
+    }
+
+    fn cut<E>(&mut self, chunk: &[u8], mut put: impl FnMut(&[u8]) -> Result<(), E>) -> (usize, Result<(), E>) {
         let block = self.capacity();
         assert!(block > 0 || chunk.is_empty(), "blocks of no bytes");
         let mut rest = chunk;
