@@ -1,6 +1,5 @@
 //! Where output records go: as they were read, or gathered to `obs`.
 
-use fdd_io::filebuf::Buffer;
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
@@ -12,36 +11,53 @@ use crate::plan::Holes;
 
 /// Output of a copy that gathers: one block, filled from the front.
 pub(crate) struct Outlet<'b> {
-    block: Buffer<&'b mut [u8]>,
-    /// How much of it is held, for the next one to go on with.
+    block: &'b mut Aligned,
     filled: &'b mut usize,
 }
 
 impl<'b> Outlet<'b> {
     /// `filled` bytes at the front of `block` are there already.
-    #[inline]
     pub(crate) fn new(block: &'b mut Aligned, filled: &'b mut usize) -> Outlet<'b> {
-        Outlet { block: Buffer::holding(block, *filled), filled }
+        Outlet { block, filled }
     }
 
     /// Takes `bytes`; whole blocks go out. Where nothing is gathered yet they go straight from the caller's slice.
     #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
-        let obs = self.block.capacity();
+        let obs = self.block.len();
         self.gather(bytes, |block| write_record(block, obs, Wording::Block, sink, monitor))
     }
 
-    /// Takes `bytes`; `emit` gets each whole block. The copy ends with an error: what is held then is nobody's.
+    /// Takes `bytes`; `emit` gets each whole block.
     #[inline]
-    pub(crate) fn gather(&mut self, bytes: &[u8], emit: impl FnMut(&[u8]) -> Result<(), Halt>) -> Result<(), Halt> {
-        let (_, result) = self.block.blocks(bytes, emit);
-        *self.filled = self.block.len();
-        result
+    pub(crate) fn gather(
+        &mut self,
+        mut bytes: &[u8],
+        mut emit: impl FnMut(&[u8]) -> Result<(), Halt>,
+    ) -> Result<(), Halt> {
+        let obs = self.block.len();
+        while !bytes.is_empty() {
+            if *self.filled == 0 && bytes.len() >= obs {
+                let (whole, rest) = bytes.split_at(obs);
+                emit(whole)?;
+                bytes = rest;
+                continue;
+            }
+            let take = bytes.len().min(obs - *self.filled);
+            self.block[*self.filled..*self.filled + take].copy_from_slice(&bytes[..take]);
+            *self.filled += take;
+            bytes = &bytes[take..];
+            if *self.filled == obs {
+                *self.filled = 0;
+                emit(self.block)?;
+            }
+        }
+        Ok(())
     }
 
     /// The last block, shorter than the others unless `pad` fills it.
     pub(crate) fn finish(&mut self, pad: Option<u8>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
-        let obs = self.block.capacity();
+        let obs = self.block.len();
         match self.last(pad) {
             Some(last) => write_record(last, obs, Wording::Last, sink, monitor),
             None => Ok(()),
@@ -50,15 +66,18 @@ impl<'b> Outlet<'b> {
 
     /// What the last block is, if there is one.
     pub(crate) fn last(&mut self, pad: Option<u8>) -> Option<&[u8]> {
-        if self.block.is_empty() {
+        let filled = std::mem::take(self.filled);
+        if filled == 0 {
             return None;
         }
-        if let Some(pad) = pad {
-            self.block.pad(pad);
-        }
-        self.block.consume(self.block.len());
-        *self.filled = 0;
-        Some(self.block.behind())
+        let len = match pad {
+            Some(pad) => {
+                self.block[filled..].fill(pad);
+                self.block.len()
+            }
+            None => filled,
+        };
+        Some(&self.block[..len])
     }
 }
 
