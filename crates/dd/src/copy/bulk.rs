@@ -139,8 +139,7 @@ impl Survey {
         if is_buffered(source.fd()) || (!traceless && !sink.facts.hides_sizes()) {
             return false;
         }
-        let found = fdd_io::cache::cached(source.fd(), self.from..self.from.saturating_add(self.len));
-        found.is_some_and(|found| found.cached.saturating_mul(4) < found.pages)
+        is_cold(source.fd(), self.from, self.len)
     }
 
     /// What has to be on the medium soon, or is not to stay in the cache.
@@ -194,6 +193,22 @@ fn direct_align(fd: BorrowedFd<'_>, kind: Kind) -> Option<u64> {
         // Before Linux 6.1, and in sandboxes: a sector on a device, else what nobody refuses.
         _ => Some(fdd_sys::device::sector_size(fd).map_or(PAGE, u64::from)),
     }
+}
+
+/// Whether less than a quarter of a range is in the page cache, by a look at places spread over it: to count all pages of a
+/// large cached file takes as long as to copy a twentieth of it (measured). `false` where the kernel will not tell.
+fn is_cold(fd: BorrowedFd<'_>, from: u64, len: u64) -> bool {
+    const PLACES: u64 = 32;
+    const LOOK: u64 = 256 << 10;
+    let look = LOOK.min(len.div_ceil(PLACES));
+    let (mut cached, mut pages) = (0, 0);
+    for place in 0..PLACES {
+        let at = from.saturating_add((len - look) / (PLACES - 1) * place);
+        let Some(found) = fdd_io::cache::cached(fd, at..at.saturating_add(look)) else { return false };
+        cached += found.cached;
+        pages += found.pages;
+    }
+    cached.saturating_mul(4) < pages
 }
 
 fn is_buffered(fd: BorrowedFd<'_>) -> bool {
@@ -380,6 +395,45 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::os::fd::AsFd;
+
+    #[test]
+    #[cfg(not(miri))] // Files and their cache.
+    fn a_file_is_cold_when_most_of_it_is_wherever_the_rest_lies() {
+        let len: u64 = 16 << 20;
+        let Some((_path, file)) = uncached_file(len) else { return };
+        assert!(is_cold(file.as_fd(), 0, len));
+        let warm = |part: std::ops::Range<u64>| {
+            let mut at = part.start;
+            while at < part.end {
+                rustix::io::pread(&file, &mut [0; 4096], at).expect("a page");
+                at += 4096;
+            }
+        };
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).expect("no reading ahead");
+        warm(0..len / 8);
+        assert!(is_cold(file.as_fd(), 0, len));
+        warm(len * 3 / 4..len);
+        assert!(!is_cold(file.as_fd(), 0, len));
+        assert!(is_cold(file.as_fd(), len / 4, len / 4));
+    }
+
+    /// A file on a real file system, none of which is cached; `None` on one that keeps all of it.
+    #[cfg(not(miri))]
+    fn uncached_file(len: u64) -> Option<(tempfile::NamedTempFile, std::fs::File)> {
+        let directory = std::env::current_exe().expect("this program");
+        let path = tempfile::NamedTempFile::new_in(directory.parent().expect("its directory")).expect("a file");
+        std::fs::write(path.path(), vec![1; usize::try_from(len).expect("small")]).expect("room");
+        let file = std::fs::File::open(path.path()).expect("the file");
+        rustix::fs::fsync(&file).expect("written");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("a file");
+        let left = fdd_io::cache::cached(&file, 0..len).map_or(len, |found| found.cached);
+        if left > 0 {
+            eprintln!("skipped: this file system keeps {left} pages in its cache");
+            return None;
+        }
+        Some((path, file))
+    }
 
     #[test]
     fn allocation_goes_ahead_by_windows_and_never_past_the_end() {
