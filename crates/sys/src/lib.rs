@@ -8,6 +8,7 @@
 pub mod cachectl;
 pub mod clone;
 pub mod device;
+pub mod jobserver;
 pub mod locale;
 pub mod memory;
 pub mod pipe;

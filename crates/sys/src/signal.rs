@@ -3,7 +3,7 @@
 //! State is the process's, since signals are. A library that runs inside another program leaves this module alone; the
 //! program that owns the process installs what it wants.
 
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// Something is to be looked at: a report, a tick or an end. The one load on the fast path.
@@ -12,6 +12,10 @@ static ATTENTION: AtomicBool = AtomicBool::new(false);
 static REPORTS: AtomicU32 = AtomicU32::new(0);
 /// The first signal that asked for an end, or 0.
 static STOP: AtomicI32 = AtomicI32::new(0);
+/// Bit n: signal n has asked for an end. No such signal is above 63.
+static STOPS: AtomicU64 = AtomicU64::new(0);
+/// A `fn()` that is run before a signal ends the process, or null.
+static LAST: AtomicPtr<()> = AtomicPtr::new(std::ptr::null_mut());
 /// The timer has fired since it was last asked.
 static TICK: AtomicBool = AtomicBool::new(false);
 /// How often any handler here has run.
@@ -35,7 +39,12 @@ extern "C" fn on_report(_: libc::c_int) {
 }
 
 extern "C" fn on_stop(signal: libc::c_int) {
-    // The first one names the death; the disposition is the default again by now (SA_RESETHAND).
+    // The same one again does not wait. SA_RESETHAND would do it too, but with no word before.
+    let bit = 1_u64 << (signal & 63);
+    if STOPS.fetch_or(bit, Relaxed) & bit != 0 {
+        on_death(signal);
+    }
+    // The first one names the death.
     let _ = STOP.compare_exchange(0, signal, Relaxed, Relaxed);
     noticed();
     arm_wake();
@@ -44,6 +53,17 @@ extern "C" fn on_stop(signal: libc::c_int) {
 extern "C" fn on_tick(_: libc::c_int) {
     TICK.store(true, Relaxed);
     noticed();
+}
+
+/// Does what is left to do, and lets the signal end the process as it would have without us.
+extern "C" fn on_death(signal: libc::c_int) {
+    let last = LAST.load(Relaxed);
+    if !last.is_null() {
+        // SAFETY: only `before_death` stores here, a `fn()`.
+        let last: fn() = unsafe { std::mem::transmute::<*mut (), fn()>(last) };
+        last();
+    }
+    die_by(signal);
 }
 
 /// Says that there is something to look at; what, the one who sent it knows.
@@ -61,7 +81,7 @@ fn noticed() {
 pub enum Action {
     /// Count one report. Caught even when the parent ignored it.
     Report,
-    /// Ask for the end; the next such signal has its default action. Left alone when the parent ignored it.
+    /// Ask for the end; the next such signal is the end. Left alone when the parent ignored it.
     Stop,
 }
 
@@ -78,7 +98,7 @@ pub const HUP: i32 = libc::SIGHUP;
 pub fn catch(signal: i32, action: Action) -> bool {
     let (handler, flags): (extern "C" fn(libc::c_int), _) = match action {
         Action::Report => (on_report, 0),
-        Action::Stop => (on_stop, libc::SA_RESETHAND | libc::SA_NODEFER),
+        Action::Stop => (on_stop, libc::SA_NODEFER),
     };
     if action == Action::Stop && is_ignored(signal) {
         return false;
@@ -92,10 +112,37 @@ pub fn catch(signal: i32, action: Action) -> bool {
 
 /// Whether `signal` is ignored now.
 pub fn is_ignored(signal: i32) -> bool {
+    disposition(signal) == Some(libc::SIG_IGN)
+}
+
+fn disposition(signal: i32) -> Option<libc::sighandler_t> {
     let mut now = empty_action();
     // SAFETY: a null new action only queries; `now` outlives the call.
     let rc = unsafe { libc::sigaction(signal, std::ptr::null(), &raw mut now) };
-    rc == 0 && now.sa_sigaction == libc::SIG_IGN
+    (rc == 0).then_some(now.sa_sigaction)
+}
+
+/// Has `last` run before any signal ends the process: those whose default action that is now, and a second [`Action::Stop`]. What
+/// is ignored or caught stays so. `last` may be run on any thread and anywhere in its work: nothing but what is async-signal-safe.
+/// SIGKILL, and a stack that has no room for a handler, are beyond it.
+pub(crate) fn before_death(last: fn()) {
+    /// Those whose default action is not death, or cannot be changed.
+    const HARMLESS: [libc::c_int; 9] = [
+        libc::SIGKILL,
+        libc::SIGSTOP,
+        libc::SIGTSTP,
+        libc::SIGTTIN,
+        libc::SIGTTOU,
+        libc::SIGCONT,
+        libc::SIGCHLD,
+        libc::SIGURG,
+        libc::SIGWINCH,
+    ];
+    LAST.store(last as *mut (), Relaxed);
+    let fatal = (1..=libc::SIGRTMAX()).filter(|signal| !HARMLESS.contains(signal));
+    for signal in fatal.filter(|&signal| disposition(signal) == Some(libc::SIG_DFL)) {
+        set_handler(signal, on_death as extern "C" fn(libc::c_int) as libc::sighandler_t, 0);
+    }
 }
 
 /// Gives `signal` its default action.

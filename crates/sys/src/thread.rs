@@ -52,7 +52,8 @@ fn allow(before: &libc::sigset_t, signals: &[libc::c_int]) {
     }
 }
 
-fn block_all_saving() -> libc::sigset_t {
+/// Blocks every signal for the calling thread and tells which were blocked before.
+pub(crate) fn block_all_saving() -> libc::sigset_t {
     // SAFETY: both sets are written by the calls before they are read; an all-zero sigset is valid.
     unsafe {
         let mut all: libc::sigset_t = std::mem::zeroed();
@@ -63,7 +64,8 @@ fn block_all_saving() -> libc::sigset_t {
     }
 }
 
-fn restore(mask: &libc::sigset_t) {
+/// Blocks again what [`block_all_saving`] found blocked, and nothing else.
+pub(crate) fn restore(mask: &libc::sigset_t) {
     // SAFETY: `mask` came from pthread_sigmask.
     unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, std::ptr::from_ref(mask), std::ptr::null_mut()) };
 }
