@@ -39,7 +39,7 @@ use rustix::fs::OFlags;
 
 use crate::copy::{Buffers, Choice, Halt, Job};
 use crate::error::{Error, Name};
-use crate::hash::Tap;
+use crate::hash::{Tap, Threads};
 use crate::input::{Skipped, Source, Trouble};
 use crate::kernel::{Kernel, Os};
 use crate::monitor::Monitor;
@@ -91,8 +91,9 @@ pub fn run(args: &[OsString]) -> Exit {
     }
     monitor.speak(plan.status, plan.msgfmt.clone());
     let choice = Choice { forced: std::env::var("FDD_STRATEGY").ok() };
+    let threads = digest_threads(&plan);
     let inherited = Inherited { input: &|| start::take_standard(0), output: &|| start::take_standard(1) };
-    let failed = transfer(&plan, Arc::new(Os), &inherited, &choice, &mut monitor) == Verdict::Failed;
+    let failed = transfer_with(threads, &plan, Arc::new(Os), &inherited, &choice, &mut monitor) == Verdict::Failed;
     match monitor.stopped_by() {
         Some(signal) => Exit::Signal(signal),
         None if failed || monitor.is_mute() => Exit::Failure,
@@ -124,8 +125,29 @@ fn catch_signals(posixly_correct: bool) {
     }
 }
 
-/// One copy, from opening to closing. Everything that goes wrong is said by `monitor`.
+/// Before anything is open: what MAKEFLAGS names must not be taken for what dd opens. `FDD_DIGESTS` is a test seam.
+fn digest_threads(plan: &Plan) -> Threads {
+    if plan.taps.hashes.is_empty() {
+        return Threads::none();
+    }
+    let variable = |name| std::env::var_os(name);
+    Threads::allowed_by(variable("MAKEFLAGS").as_deref(), variable("FDD_DIGESTS").as_deref())
+}
+
+/// One copy, from opening to closing. Everything that goes wrong is said by `monitor`. Digests are taken by the calling thread.
 pub fn transfer(
+    plan: &Plan,
+    kernel: Arc<dyn Kernel>,
+    inherited: &Inherited<'_>,
+    choice: &Choice,
+    monitor: &mut Monitor,
+) -> Verdict {
+    transfer_with(Threads::none(), plan, kernel, inherited, choice, monitor)
+}
+
+/// As [`transfer`], with threads for digests. Where a jobserver limits them the process's signals have to be the caller's.
+pub fn transfer_with(
+    mut threads: Threads,
     plan: &Plan,
     kernel: Arc<dyn Kernel>,
     inherited: &Inherited<'_>,
@@ -143,9 +165,10 @@ pub fn transfer(
             return Verdict::Failed;
         }
     };
+    threads.keep_off(&[source.facts.identity, sink.facts.identity]);
     match plan.taps.tapped {
-        Tapped::Before => source.tap = Tap::of(&plan.taps.hashes),
-        Tapped::After => sink.tap = Tap::of(&plan.taps.hashes),
+        Tapped::Before => source.tap = Tap::of(&plan.taps.hashes, threads),
+        Tapped::After => sink.tap = Tap::of(&plan.taps.hashes, threads),
     }
     monitor.start_clock();
     let mut verdict = Verdict::Right;
@@ -214,7 +237,8 @@ fn copy_all(
     monitor: &mut Monitor,
 ) -> Verdict {
     let (outcome, moved) = copy::run(&mut Job::new(plan, source, sink, monitor, buffers), choice);
-    report_moved(&moved);
+    let threads = [&source.tap, &sink.tap].into_iter().flatten().map(|tap| tap.threads()).sum();
+    report_moved(&moved, threads);
     let verdict = match outcome {
         Ok(mut ending) => {
             ending.name_all(monitor);
@@ -241,12 +265,16 @@ fn copy_all(
     }
 }
 
-/// `FDD_STRATEGY_REPORT` names a file that is told how many bytes each way moved: a test seam beside `FDD_STRATEGY`.
-fn report_moved(moved: &[(&'static str, u64)]) {
+/// `FDD_STRATEGY_REPORT` names a file that is told how many bytes each way moved, and how many threads took digests: a test
+/// seam beside `FDD_STRATEGY` and `FDD_DIGESTS`.
+fn report_moved(moved: &[(&'static str, u64)], threads: usize) {
     use std::io::Write;
     let Some(path) = std::env::var_os("FDD_STRATEGY_REPORT") else { return };
     if let Ok(mut file) = std::fs::OpenOptions::new().append(true).create(true).open(path) {
-        let text: String = moved.iter().map(|(name, bytes)| format!("{name} {bytes}\n")).collect();
+        let mut text: String = moved.iter().map(|(name, bytes)| format!("{name} {bytes}\n")).collect();
+        if threads > 0 {
+            text.push_str(&format!("digest_threads {threads}\n"));
+        }
         let _ = file.write_all(text.as_bytes());
     }
 }

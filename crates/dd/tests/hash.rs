@@ -14,6 +14,9 @@ use support::{End, LIMIT};
 const PROGRAMS: [(&str, &str); 4] =
     [("sha256", "sha256sum"), ("sha512", "sha512sum"), ("sha1", "sha1sum"), ("md5", "md5sum")];
 
+/// By the copying thread, and each on a thread of its own.
+const WAYS: [&str; 2] = ["inline", "threads"];
+
 /// What `program` of coreutils says of a file's contents.
 fn sum(program: &str, path: &Path) -> String {
     let out = Command::new(program).stdin(File::open(path).unwrap()).output().unwrap();
@@ -62,10 +65,14 @@ fn digests_are_those_of_coreutils_whichever_way_moved_the_bytes() {
         "obs=3000",
         "if=/dev/zero bs=64k count=20",
     ] {
-        for strategy in [None, Some("pump"), Some("coalesce"), Some("stream"), Some("zeros")] {
+        for (strategy, way) in [None, Some("pump"), Some("coalesce"), Some("stream"), Some("zeros")]
+            .into_iter()
+            .flat_map(|strategy| WAYS.map(|way| (strategy, way)))
+        {
             let mut args: Vec<&str> = job.split(' ').collect();
             args.extend(["of=out", "hash=sha256,md5", "hash=sha512,sha1,md5"]);
             let mut command = support::command(support::dd_under_test(), &args, dir);
+            command.env("FDD_DIGESTS", way);
             if let Some(strategy) = strategy {
                 command.env("FDD_STRATEGY", strategy);
             }
@@ -86,7 +93,7 @@ fn digests_are_those_of_coreutils_whichever_way_moved_the_bytes() {
                     format!("{hash} (out) = {}", sum(program, &dir.join("out")))
                 })
                 .to_vec();
-            assert_eq!(digests(&out.stderr), expected, "{job} by {strategy:?}");
+            assert_eq!(digests(&out.stderr), expected, "{job} by {strategy:?}, {way}");
             fs::remove_file(dir.join("out")).unwrap();
         }
     }
@@ -160,11 +167,14 @@ fn the_digest_is_of_what_reached_a_file_that_was_cut_off() {
     let dir = scratch.path();
     fs::write(dir.join("in"), bytes(100_000)).unwrap();
     for job in ["bs=700", "ibs=700 obs=300", "bs=700 buffer=64k", "bs=64k", "conv=swab"] {
-        for strategy in [None, Some("pump"), Some("coalesce")] {
+        for (strategy, way) in
+            [None, Some("pump"), Some("coalesce")].into_iter().flat_map(|strategy| WAYS.map(|way| (strategy, way)))
+        {
             let mut args: Vec<&str> = job.split(' ').collect();
             args.extend(["if=in", "of=out", "hash=sha1"]);
             let mut command =
                 support::shell(support::dd_under_test(), "trap '' XFSZ; ulimit -f 99; exec dd \"$@\"", &args, dir);
+            command.env("FDD_DIGESTS", way);
             if let Some(strategy) = strategy {
                 command.env("FDD_STRATEGY", strategy);
             }
@@ -172,7 +182,7 @@ fn the_digest_is_of_what_reached_a_file_that_was_cut_off() {
             assert_eq!(out.end, End::Exit(1));
             assert_eq!(fs::metadata(dir.join("out")).unwrap().len(), 99 * 512);
             let expected = format!("sha1 (out) = {}", sum("sha1sum", &dir.join("out")));
-            assert_eq!(digests(&out.stderr), [expected], "{job} by {strategy:?}");
+            assert_eq!(digests(&out.stderr), [expected], "{job} by {strategy:?}, {way}");
         }
     }
 }
@@ -181,11 +191,11 @@ fn the_digest_is_of_what_reached_a_file_that_was_cut_off() {
 fn a_copy_that_a_signal_ends_says_the_digest_of_what_it_wrote() {
     let scratch = support::scratch();
     let dir = scratch.path();
-    for extra in ["bs=4k", "buffer=64k"] {
+    for (extra, way) in ["bs=4k", "buffer=64k"].into_iter().flat_map(|extra| WAYS.map(|way| (extra, way))) {
         let (reader, writer) = support::pipe();
         let mut command = support::command(support::dd_under_test(), &["of=out", "hash=md5", extra], dir);
         let (stderr, stderr_writer) = support::pipe();
-        command.stdin(Stdio::from(reader)).stderr(Stdio::from(stderr_writer));
+        command.stdin(Stdio::from(reader)).stderr(Stdio::from(stderr_writer)).env("FDD_DIGESTS", way);
         let child = command.spawn().unwrap();
         drop(command);
         let mut writer = File::from(writer);
@@ -194,7 +204,67 @@ fn a_copy_that_a_signal_ends_says_the_digest_of_what_it_wrote() {
         kill_process(Pid::from_raw(i32::try_from(child.id()).unwrap()).unwrap(), Signal::INT).unwrap();
         let out = support::collect(child, None, Some(stderr), LIMIT);
         assert_eq!(out.end, End::Signal(2));
-        assert_eq!(digests(&out.stderr), [format!("md5 (out) = {}", sum("md5sum", &dir.join("out")))], "{extra}");
+        assert_eq!(digests(&out.stderr), [format!("md5 (out) = {}", sum("md5sum", &dir.join("out")))], "{extra} {way}");
         fs::remove_file(dir.join("out")).unwrap();
     }
+}
+
+/// How many threads a run had for its digests.
+fn digest_threads(report: &Path) -> usize {
+    let text = fs::read_to_string(report).unwrap();
+    text.lines().find_map(|line| line.strip_prefix("digest_threads ")).map_or(0, |number| number.parse().unwrap())
+}
+
+#[test]
+fn digests_have_threads_only_where_they_pay() {
+    let scratch = support::scratch();
+    let processors = std::thread::available_parallelism().unwrap().get();
+    const ONE: &str = "exec taskset -c \"$(taskset -cp $$ | sed 's/.*: \\([0-9]*\\).*/\\1/')\" dd \"$@\"";
+    const HERE: &str = "exec dd \"$@\"";
+    for (script, forced, job, threads) in [
+        // Small.
+        (HERE, "", "bs=64k count=16 hash=md5,sha256", 0),
+        // Slow to come.
+        (HERE, "", "bs=64k count=160 hash=md5 speed=40M", 0),
+        // Cheap.
+        (HERE, "", "bs=64k count=2000 hash=blake3", 0),
+        // On one processor.
+        (ONE, "", "bs=64k count=1000 hash=md5", 0),
+        (HERE, "inline", "bs=64k count=1000 hash=md5", 0),
+        (HERE, "threads", "bs=1 count=1 hash=md5,sha256,blake3", 3),
+        // One processor is the copying thread's.
+        (HERE, "", "bs=64k count=3000 hash=md5,sha1", (processors - 1).min(2)),
+        (HERE, "", "bs=64k count=3000 hash=md5 hashconv=before", (processors - 1).min(1)),
+    ] {
+        let report = scratch.path().join("report");
+        fs::write(&report, "").unwrap();
+        let mut args = vec!["if=/dev/zero", "of=/dev/null"];
+        args.extend(job.split(' '));
+        let mut command = support::shell(support::dd_under_test(), script, &args, scratch.path());
+        command.env("FDD_STRATEGY_REPORT", &report).env("FDD_DIGESTS", forced).env_remove("MAKEFLAGS");
+        let out = support::finish(command, None, LIMIT);
+        assert_eq!(out.end, End::Exit(0), "{}", support::one_line(&out.stderr));
+        assert_eq!(digest_threads(&report), threads, "{job} {forced}");
+    }
+}
+
+#[test]
+fn a_thread_that_is_refused_costs_no_digest() {
+    const REFUSING: &str =
+        "exec strace -f -qq -o /dev/null -e trace=clone,clone3 -e inject=clone,clone3:error=EAGAIN dd \"$@\"";
+    if !Command::new("strace").arg("-V").output().is_ok_and(|out| out.status.success()) {
+        return support::skip("no strace");
+    }
+    let scratch = support::scratch();
+    let dir = scratch.path();
+    fs::write(dir.join("in"), bytes(300_003)).unwrap();
+    fs::write(dir.join("report"), "").unwrap();
+    let args = ["if=in", "of=out", "bs=4k", "hash=md5,sha256"];
+    let mut command = support::shell(support::dd_under_test(), REFUSING, &args, dir);
+    command.env("FDD_STRATEGY_REPORT", dir.join("report")).env("FDD_DIGESTS", "threads");
+    let out = support::finish(command, None, LIMIT);
+    assert_eq!((out.end, digest_threads(&dir.join("report"))), (End::Exit(0), 0));
+    let expected = [("md5", "md5sum"), ("sha256", "sha256sum")]
+        .map(|(hash, by)| format!("{hash} (out) = {}", sum(by, &dir.join("in"))));
+    assert_eq!(digests(&out.stderr), expected);
 }

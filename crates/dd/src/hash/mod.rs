@@ -1,11 +1,20 @@
-//! Digests of what passes an end, taken on the way.
+//! Digests of what passes an end, taken on the way: by the copying thread, or beside it where that would hold it up.
 
 mod blake3;
 mod md5;
 mod sha1;
 mod sha2;
+mod threads;
+mod worker;
+
+pub use threads::Threads;
 
 use crate::operands::Hash;
+use threads::Hiring;
+use worker::Worker;
+
+/// Of a large record each digest takes as much as stays in the cache for the next one.
+const PIECE: usize = 64 << 10;
 
 /// A digest under way.
 pub trait Digest: Send {
@@ -17,52 +26,96 @@ pub trait Digest: Send {
 struct Row {
     hash: Hash,
     name: &'static str,
+    /// Picoseconds a byte, measured on an AMD EPYC with SHA extensions: what matters is which are the slow ones.
+    cost: u32,
     start: fn() -> Box<dyn Digest>,
 }
 
 const HASHES: &[Row] = &[
-    Row { hash: Hash::Sha256, name: "sha256", start: sha2::sha256 },
-    Row { hash: Hash::Sha512, name: "sha512", start: sha2::sha512 },
-    Row { hash: Hash::Sha1, name: "sha1", start: sha1::sha1 },
-    Row { hash: Hash::Md5, name: "md5", start: md5::md5 },
-    Row { hash: Hash::Blake3, name: "blake3", start: blake3::blake3 },
+    Row { hash: Hash::Sha256, name: "sha256", cost: 600, start: sha2::sha256 },
+    Row { hash: Hash::Sha512, name: "sha512", cost: 1700, start: sha2::sha512 },
+    Row { hash: Hash::Sha1, name: "sha1", cost: 500, start: sha1::sha1 },
+    Row { hash: Hash::Md5, name: "md5", cost: 1600, start: md5::md5 },
+    Row { hash: Hash::Blake3, name: "blake3", cost: 250, start: blake3::blake3 },
 ];
+
+/// Some digests, which take the same bytes one after the other.
+#[derive(Default)]
+struct Digests(Vec<Running>);
+
+struct Running {
+    row: &'static Row,
+    /// Its place in the order of asking.
+    asked: usize,
+    digest: Box<dyn Digest>,
+}
+
+impl Digests {
+    fn update(&mut self, piece: &[u8]) {
+        for running in &mut self.0 {
+            running.digest.update(piece);
+        }
+    }
+}
 
 /// The digests of one end.
 pub struct Tap {
-    digests: Vec<(&'static str, Box<dyn Digest>)>,
+    here: Digests,
+    beside: Vec<Worker>,
+    /// Whether more threads may still be had.
+    hiring: Option<Hiring>,
 }
 
 impl Tap {
     /// `None` where no digest is asked for.
-    pub fn of(hashes: &[Hash]) -> Option<Box<Tap>> {
-        let row = |hash: &Hash| HASHES.iter().find(|row| row.hash == *hash);
-        let digests: Vec<_> = hashes.iter().filter_map(row).map(|row| (row.name, (row.start)())).collect();
-        (!digests.is_empty()).then(|| Box::new(Tap { digests }))
+    pub fn of(hashes: &[Hash], threads: Threads) -> Option<Box<Tap>> {
+        let rows = hashes.iter().filter_map(|hash| HASHES.iter().find(|row| row.hash == *hash));
+        let running = rows.enumerate().map(|(asked, row)| Running { row, asked, digest: (row.start)() });
+        let here = Digests(running.collect());
+        let hiring = threads.hiring();
+        (!here.0.is_empty()).then(|| Box::new(Tap { here, beside: Vec::new(), hiring }))
     }
 
+    /// # Panics
+    /// As a digest does, whichever thread it is on.
     pub fn update(&mut self, bytes: &[u8]) {
-        /// Of a large record each digest takes as much as stays in the cache for the next one.
-        const PIECE: usize = 64 << 10;
         for piece in bytes.chunks(PIECE) {
-            for (_, digest) in &mut self.digests {
-                digest.update(piece);
+            if let Some(hiring) = &mut self.hiring
+                && hiring.is_time(piece.len())
+                && !hiring.hire(&mut self.here, &mut self.beside)
+            {
+                self.hiring = None;
             }
+            for worker in &mut self.beside {
+                worker.update(piece);
+            }
+            self.here.update(piece);
         }
     }
 
-    /// The names and the digests, in the order of asking.
+    /// How many threads were had.
+    pub fn threads(&self) -> usize {
+        self.beside.len()
+    }
+
+    /// The names and the digests, in the order of asking. No thread is left then.
     pub fn finish(self) -> Vec<(&'static str, Vec<u8>)> {
-        self.digests.into_iter().map(|(name, digest)| (name, digest.finish())).collect()
+        let beside = self.beside.into_iter().flat_map(|worker| worker.end().0);
+        let mut all: Vec<_> = self.here.0.into_iter().chain(beside).collect();
+        all.sort_by_key(|running| running.asked);
+        all.into_iter().map(|running| (running.row.name, running.digest.finish())).collect()
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
+    use std::os::fd::AsRawFd as _;
+
     use super::*;
 
     fn digest(hash: Hash, pieces: &[&[u8]]) -> String {
-        let mut tap = Tap::of(&[hash]).expect("a digest");
+        let mut tap = Tap::of(&[hash], Threads::none()).expect("a digest");
         pieces.iter().for_each(|piece| tap.update(piece));
         tap.finish()[0].1.iter().map(|byte| format!("{byte:02x}")).collect()
     }
@@ -111,10 +164,110 @@ mod tests {
     }
 
     #[test]
+    fn on_which_thread_a_digest_was_taken_does_not_show() {
+        let bytes: Vec<u8> = (0..5_000_000_u32).map(|n| n.to_le_bytes()[1] ^ n.to_le_bytes()[0]).collect();
+        let all = HASHES.iter().map(|row| row.hash).collect::<Vec<_>>();
+        let taken = |forced: &str, cut: usize| {
+            let threads = Threads::allowed_by(None, Some(OsStr::new(forced)));
+            let mut tap = Tap::of(&all, threads).expect("digests");
+            bytes.chunks(cut).for_each(|piece| tap.update(piece));
+            (tap.threads(), tap.finish())
+        };
+        let (none, here) = taken("inline", 1 << 20);
+        assert_eq!((none, here.len()), (0, HASHES.len()));
+        for cut in [1000, 65_536, 5_000_000] {
+            assert_eq!(taken("threads", cut), (HASHES.len(), here.clone()), "in pieces of {cut}");
+        }
+    }
+
+    #[test]
+    fn a_tap_that_nobody_asks_leaves_no_thread_and_no_token_behind() {
+        let server = Server::with(b"xyz");
+        let tap = |forced: &str| {
+            let threads = Threads::allowed_by(Some(&server.makeflags()), Some(OsStr::new(forced)));
+            Tap::of(&[Hash::Md5, Hash::Sha256], threads).expect("digests")
+        };
+        let mut dropped = tap("threads");
+        dropped.update(b"abc");
+        assert_eq!((dropped.threads(), server.tokens()), (2, 1));
+        drop(dropped);
+        assert_eq!(server.tokens(), 3);
+        let mut finished = tap("threads");
+        finished.update(b"abc");
+        finished.finish();
+        assert_eq!(server.tokens(), 3);
+        let panics = std::panic::catch_unwind(|| {
+            let mut tap = tap("threads");
+            tap.update(b"abc");
+            assert_eq!(server.tokens(), 1);
+            std::panic::resume_unwind(Box::new(1));
+        });
+        assert!(panics.is_err());
+        assert_eq!(server.taken(), b"xyz");
+    }
+
+    #[test]
+    fn a_panic_in_a_thread_is_one_of_the_copy() {
+        struct Broken;
+        impl Digest for Broken {
+            fn update(&mut self, _: &[u8]) {
+                std::panic::resume_unwind(Box::new("broken"));
+            }
+            fn finish(self: Box<Self>) -> Vec<u8> {
+                Vec::new()
+            }
+        }
+        let server = Server::with(b"x");
+        let mut jobserver = fdd_sys::jobserver::Jobserver::named_in(&server.makeflags()).expect("a jobserver");
+        let mut start = || {
+            let broken = Running { row: &HASHES[0], asked: 0, digest: Box::new(Broken) };
+            let token = jobserver.try_token();
+            assert!(token.is_some());
+            Worker::start(Digests(vec![broken]), token).ok().expect("a thread")
+        };
+        for pieces in [1, 1000] {
+            let mut worker = start();
+            let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+                (0..pieces).for_each(|_| worker.update(&[0; PIECE]));
+                worker.end();
+            }));
+            assert_eq!(outcome.expect_err("a panic").downcast_ref(), Some(&"broken"), "{pieces}");
+            assert_eq!(server.tokens(), 1);
+        }
+    }
+
+    /// A jobserver with these tokens.
+    struct Server(rustix::fd::OwnedFd, rustix::fd::OwnedFd);
+
+    impl Server {
+        fn with(tokens: &[u8]) -> Server {
+            let (read, write) = rustix::pipe::pipe().expect("a pipe");
+            rustix::io::write(&write, tokens).expect("room");
+            Server(read, write)
+        }
+
+        fn makeflags(&self) -> std::ffi::OsString {
+            format!(" -j --jobserver-auth={},{}", self.0.as_raw_fd(), self.1.as_raw_fd()).into()
+        }
+
+        fn tokens(&self) -> u64 {
+            rustix::io::ioctl_fionread(&self.0).expect("a pipe")
+        }
+
+        fn taken(&self) -> Vec<u8> {
+            let mut bytes = [0; 16];
+            let got = rustix::io::read(&self.0, &mut bytes).expect("tokens");
+            let mut bytes = bytes[..got].to_vec();
+            bytes.sort_unstable();
+            bytes
+        }
+    }
+
+    #[test]
     fn several_digests_come_in_the_order_of_asking() {
-        let tap = Tap::of(&[Hash::Md5, Hash::Sha256]).expect("two digests");
+        let tap = Tap::of(&[Hash::Md5, Hash::Sha256], Threads::none()).expect("two digests");
         let names: Vec<_> = tap.finish().into_iter().map(|(name, digest)| (name, digest.len())).collect();
         assert_eq!(names, [("md5", 16), ("sha256", 32)]);
-        assert!(Tap::of(&[]).is_none());
+        assert!(Tap::of(&[], Threads::none()).is_none());
     }
 }

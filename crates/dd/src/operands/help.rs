@@ -20,6 +20,9 @@ const NUMBERS: &str = "N and BYTES are decimal numbers, perhaps with a suffix: c
                        Lower case will do for k, m, g, t, p and e. Factors may be joined by x, as in 2x80x18b. A B \
                        anywhere in N counts bytes instead of blocks, as in count=10MB or skip=3B.";
 
+const HASH: &str = "Where bytes come fast and a processor is free, slow digests are taken on threads of their own. Where \
+                    MAKEFLAGS names a jobserver, as in a recipe of GNU make that begins with +, each of these threads needs a \
+                    token of it; without one the copying thread takes the digest.";
 const SIGNALS: &str = "USR1 makes a running copy print its statistics and go on. INT, TERM and HUP end it with them.";
 
 const BUFFER: &str = "Under buffer= records are read, written and counted as without it; each takes 48 bytes of the \
@@ -71,7 +74,7 @@ pub fn help(program: &str) -> String {
     for (option, help) in OPTIONS {
         row(&mut text, option, help, 17);
     }
-    for paragraph in [NUMBERS, BUFFER, SIGNALS, EXIT] {
+    for paragraph in [NUMBERS, BUFFER, HASH, SIGNALS, EXIT] {
         text.push('\n');
         wrap(&mut text, paragraph, 0);
     }
@@ -166,8 +169,9 @@ pub fn man() -> String {
     }
     let _ = writeln!(
         page,
-        ".SH BUFFER\n{}\n.SH SIGNALS\n{}\n.SH EXIT STATUS\n{}\n.SH EXAMPLES",
+        ".SH BUFFER\n{}\n.SH HASH\n{}\n.SH SIGNALS\n{}\n.SH EXIT STATUS\n{}\n.SH EXAMPLES",
         roff(BUFFER),
+        roff(HASH),
         roff(SIGNALS),
         roff(EXIT)
     );
