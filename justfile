@@ -18,6 +18,10 @@ gnu jobs="20000" seed="1":
 faults:
     FDD_NO_SKIP=1 cargo test -p fdd --test faults --test faults_strace --test nth_call
 
+# The fault suite by one way of copying wherever that can be used: `just faults-by uring`.
+faults-by strategy:
+    FDD_STRATEGY={{strategy}} FDD_NO_SKIP=1 cargo test -p fdd --test faults
+
 # What Miri can run.
 miri:
     .ci/miri

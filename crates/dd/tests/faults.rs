@@ -24,6 +24,8 @@ mod limits;
 mod media;
 #[path = "faults/peers.rs"]
 mod peers;
+#[path = "faults/refusals.rs"]
+mod refusals;
 #[path = "faults/rigs.rs"]
 mod rigs;
 #[path = "faults/table.rs"]

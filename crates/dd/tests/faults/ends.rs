@@ -69,6 +69,25 @@ fn an_ending_signal_at_any_call_ends_it_with_true_statistics() {
 }
 
 #[test]
+fn a_signal_among_lent_zeros_is_counted_to_the_byte() {
+    or_skip!(needs_sysfault());
+    for (rest, ibs, obs) in [(&["bs=100000"][..], 100_000, 100_000), (&["ibs=7000", "obs=100000"], 7_000, 100_000)] {
+        for n in [1, 2, 5] {
+            let operands = [&["if=/dev/zero"], rest].concat();
+            let plan = Plan::on(&[&[libc::SYS_vmsplice]], Hit::Signal(libc::SIGTERM)).nth(n);
+            let ran = dd(&operands).forced("zeros").faults(plan).run();
+            assert_eq!((ran.hung, ran.signal()), (false, Some(libc::SIGTERM)), "{}", ran.show());
+            let got = ran.out.len();
+            assert!(ran.out.iter().all(|&byte| byte == 0));
+            let (read, full, part) = (got.div_ceil(ibs), got / obs, usize::from(!got.is_multiple_of(obs)));
+            let wanted = [format!("{read}+0 records in"), format!("{full}+{part} records out")];
+            assert_eq!((ran.copied(), ran.records()), (Some(got as u64), wanted.iter().map(|s| &s[..]).collect()));
+            assert_eq!(ran.moved_by("zeros"), got as u64, "{}", ran.show());
+        }
+    }
+}
+
+#[test]
 fn an_ignored_signal_stays_ignored() {
     or_skip!(needs_sysfault());
     let data = pattern(16 * 1024);

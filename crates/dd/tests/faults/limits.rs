@@ -175,6 +175,18 @@ fn no_closed_descriptor_lets_a_foreign_byte_in() {
             assert_eq!(ran.code(), wanted, "closed {closed:03b}: {}", ran.show());
         }
     }
+    // Where the input is handed over, the output could get the number of a missing standard error, and a warning on the way.
+    anew(&to);
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, &data[..1000]).expect("it fits");
+    drop(writer);
+    let operands = [operand("of", &to), "bs=600".into(), "count=9".into(), "conv=noerror".into()];
+    let ran = dd(&operands[..3]).stdin(reader).closed(2).run();
+    assert_bytes(&read_all(&to), &data[..1000], &ran.show());
+    anew(&to);
+    let ran = dd(&operands).stdin(File::open("/").expect("a directory")).closed(2).run();
+    assert_bytes(&read_all(&to), b"", &ran.show());
+    assert_eq!(ran.code(), Some(1), "{}", ran.show());
 }
 
 #[test]

@@ -115,6 +115,91 @@ fn noerror_on_a_block_device_loses_exactly_the_unreadable_sectors() {
     }
 }
 
+/// 12 MiB: six of the pieces that go through a ring or a reader.
+const LARGE: usize = 12 << 20;
+
+/// Bad sectors in the third piece, on both sides of the edge after the fourth, and at the end.
+const BAD_FAR_IN: &[&[Range<u64>]] = &[&[9001..9002], &[16383..16385], &[9001..9003, 16380..16390, 24575..24576]];
+
+/// Runs `rest` over a disk of `LARGE` bytes by `strategy`, and makes sure that it was really taken. Where `cached`, a third
+/// of the disk is in the page cache, so that it is read through that.
+fn by_requests_in_flight(
+    strategy: &str,
+    data: &[u8],
+    bad: &[Range<u64>],
+    cached: bool,
+    rest: &str,
+) -> Result<(Ran, Vec<u8>), String> {
+    let fs = FaultFs::mount()?;
+    fs.put("in", data);
+    fs.direct();
+    let disk = Loop::attach(&fs.path("in"), 512, Access::ReadOnly)?;
+    // A disk that nobody has open has nothing cached.
+    let mut open = File::open(disk.path()).expect("a device");
+    if cached {
+        rustix::fs::fadvise(&open, 0, None, rustix::fs::Advice::Random).expect("nothing is read ahead");
+        open.read_exact(&mut vec![0; 4 << 20]).expect("no sector is bad yet");
+    }
+    for sectors in bad {
+        fs.rule(Rule::on("in", Op::Read).sectors(sectors.clone()));
+    }
+    let out = tempfile::NamedTempFile::new().expect("a file");
+    let mut operands = vec![operand("if", disk.path()), operand("of", out.path())];
+    operands.extend(rest.split(' ').map(str::to_owned));
+    let ran = dd(&operands).forced(strategy).run();
+    // All pieces before the one with the first bad sector; the loop device fails what lies in one request with it.
+    assert!(ran.moved_by(strategy) >= 2 << 20, "{strategy} moved {}: {}", ran.moved_by(strategy), ran.show());
+    Ok((ran, read_all(out.path())))
+}
+
+#[test]
+fn requests_in_flight_lose_exactly_the_unreadable_sectors() {
+    let data = pattern(LARGE);
+    for strategy in ["uring", "overlap"] {
+        for bad in BAD_FAR_IN {
+            for (cached, rest) in [
+                (false, "bs=64k conv=noerror,sync"),
+                (true, "bs=64k conv=noerror,sync"),
+                (false, "bs=1M conv=noerror,sync,fsync oflag=nocache"),
+                (false, "bs=4k conv=noerror,sync iflag=direct"),
+                (false, "ibs=512 obs=1M conv=noerror,sync"),
+            ] {
+                let (ran, got) = or_skip!(by_requests_in_flight(strategy, &data, bad, cached, rest));
+                let ran = ran.fails();
+                let what = format!("{strategy}, {bad:?} bad, part cached: {cached}: {}", ran.show());
+                assert_bytes(&got, &rescued(&data, bad, SECTOR as u64, SECTOR), &what);
+                assert_eq!(ran.copied(), Some(LARGE as u64), "{what}");
+                for sectors in *bad {
+                    let (from, len) = (sectors.start * SECTOR as u64, (sectors.end - sectors.start) * SECTOR as u64);
+                    let said = |line: &&str| line.contains(&format!(" lost {len} bytes of "));
+                    let named = ran
+                        .messages()
+                        .into_iter()
+                        .filter(said)
+                        .any(|line| line.ends_with(&format!(" at offset {from}")));
+                    assert!(named, "{len} bytes lost at {from} are not named: {what}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn requests_in_flight_bring_all_that_is_before_the_first_bad_sector() {
+    let data = pattern(LARGE);
+    for strategy in ["uring", "overlap"] {
+        for bad in BAD_FAR_IN {
+            for (cached, rest) in [(false, "bs=64k"), (true, "bs=1M"), (false, "bs=4k iflag=direct")] {
+                let (ran, got) = or_skip!(by_requests_in_flight(strategy, &data, bad, cached, rest));
+                let wanted = usize::try_from(bad[0].start).expect("small") * SECTOR;
+                let what = format!("{strategy}, {bad:?} bad, part cached: {cached}: {}", ran.show());
+                assert_bytes(&got, &data[..wanted], &what);
+                assert_eq!(ran.fails().copied(), Some(wanted as u64), "{what}");
+            }
+        }
+    }
+}
+
 #[test]
 fn noerror_through_an_inherited_descriptor_loses_no_more() {
     let data = pattern(SIZE);

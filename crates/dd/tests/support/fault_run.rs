@@ -61,7 +61,8 @@ pub(crate) fn pattern(len: usize) -> Vec<u8> {
 /// How the copy is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Way {
-    /// As the program sees fit: few calls, each for many blocks.
+    /// As the program sees fit: few calls, each for many blocks. Where `FDD_STRATEGY` is set from outside, by that way
+    /// as far as it can be used, so that the whole suite can be run under each.
     Best,
     /// Block by block, which meets each fault where its block is.
     Plain,
@@ -73,6 +74,8 @@ pub(crate) const WAYS: &[Way] = &[Way::Best, Way::Plain];
 pub(crate) struct Job {
     pub command: Command,
     plan: Option<Plan>,
+    /// Where it will say which way moved how many bytes.
+    moved: Option<tempfile::NamedTempFile>,
 }
 
 /// The dd under test with these operands.
@@ -86,7 +89,7 @@ pub(crate) fn tool<S: AsRef<std::ffi::OsStr>>(program: &Path, operands: &[S]) ->
     command.args(operands);
     command.env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    Job { command, plan: None }
+    Job { command, plan: None, moved: None }
 }
 
 /// `if=` and the like: a name and a path in one operand.
@@ -112,10 +115,17 @@ impl Job {
 
     /// By that way of copying alone, where it is allowed.
     pub(crate) fn by(mut self, way: Way) -> Job {
-        match way {
-            Way::Best => self.command.env_remove("FDD_STRATEGY"),
-            Way::Plain => self.command.env("FDD_STRATEGY", "pump"),
-        };
+        if way == Way::Plain {
+            self.command.env("FDD_STRATEGY", "pump");
+        }
+        self
+    }
+
+    /// By that way as far as it can be used, whatever it costs; `Ran::moved_by` tells how far that was.
+    pub(crate) fn forced(mut self, strategy: &str) -> Job {
+        let told = tempfile::NamedTempFile::new().expect("a file");
+        self.command.env("FDD_STRATEGY", strategy).env("FDD_STRATEGY_REPORT", told.path());
+        self.moved = Some(told);
         self
     }
 
@@ -155,7 +165,7 @@ impl Job {
         );
         let supervisor = self.plan.map(|plan| Supervisor::watch(&mut self.command, plan).expect("a supervisor"));
         let child = self.command.spawn().unwrap_or_else(|e| panic!("{text}: {e}"));
-        Running { child, supervisor, text }
+        Running { child, supervisor, moved: self.moved, text }
     }
 
     pub(crate) fn run(self) -> Ran {
@@ -167,6 +177,7 @@ impl Job {
 pub(crate) struct Running {
     pub child: Child,
     supervisor: Option<Supervisor>,
+    moved: Option<tempfile::NamedTempFile>,
     text: String,
 }
 
@@ -198,6 +209,7 @@ impl Running {
             err: String::from_utf8_lossy(&err).into_owned(),
             hung,
             report: self.supervisor.map(Supervisor::report).unwrap_or_default(),
+            moved: self.moved.map(|told| String::from_utf8_lossy(&read_all(told.path())).into_owned()),
             text: self.text,
         }
     }
@@ -222,6 +234,7 @@ pub(crate) struct Ran {
     pub err: String,
     pub hung: bool,
     pub report: Report,
+    moved: Option<String>,
     text: String,
 }
 
@@ -238,6 +251,13 @@ impl Ran {
     pub(crate) fn copied(&self) -> Option<u64> {
         let line = self.err.lines().rev().find(|line| is_transfer(line))?;
         line.split(' ').next()?.parse().ok()
+    }
+
+    /// Bytes that a forced way moved.
+    pub(crate) fn moved_by(&self, strategy: &str) -> u64 {
+        let told = self.moved.as_deref().expect("a way was forced");
+        let lines = told.lines().filter_map(|line| line.split_once(' '));
+        lines.filter(|(name, _)| *name == strategy).filter_map(|(_, bytes)| bytes.parse::<u64>().ok()).sum()
     }
 
     /// The two lines of records.
@@ -309,6 +329,13 @@ pub(crate) fn assert_bytes(got: &[u8], wanted: &[u8], what: &str) {
     }
     let at = got.iter().zip(wanted).position(|(a, b)| a != b).unwrap_or(got.len().min(wanted.len()));
     panic!("{} of {} bytes, different from byte {at} (sector {}) on: {what}", got.len(), wanted.len(), at / 512);
+}
+
+/// Drops a file from the page cache.
+pub(crate) fn make_cold(path: &Path) {
+    let file = File::open(path).expect("it is there");
+    file.sync_all().expect("synced");
+    rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
 }
 
 pub(crate) fn read_all(path: &Path) -> Vec<u8> {

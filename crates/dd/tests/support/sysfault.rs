@@ -14,7 +14,7 @@ use std::thread::JoinHandle;
 
 type Call = libc::c_long;
 
-const SYS_CACHESTAT: Call = 451; // libc has no name for it yet.
+pub(crate) const SYS_CACHESTAT: Call = 451; // libc has no name for it yet.
 
 pub(crate) const READ: &[Call] =
     &[libc::SYS_read, libc::SYS_pread64, libc::SYS_readv, libc::SYS_preadv, libc::SYS_preadv2];
@@ -86,6 +86,7 @@ pub(crate) struct Plan {
     refused: Vec<(Call, i32)>,
     arm: Option<String>,
     only: Option<String>,
+    argument: Option<(usize, u64)>,
     from: u64,
     to: u64,
     every: u64,
@@ -95,7 +96,17 @@ pub(crate) struct Plan {
 impl Plan {
     /// These sets of calls, each one hit, unless narrowed.
     pub(crate) fn on(sets: &[&[Call]], hit: Hit) -> Plan {
-        Plan { calls: sets.concat(), refused: Vec::new(), arm: None, only: None, from: 1, to: u64::MAX, every: 1, hit }
+        Plan {
+            calls: sets.concat(),
+            refused: Vec::new(),
+            arm: None,
+            only: None,
+            argument: None,
+            from: 1,
+            to: u64::MAX,
+            every: 1,
+            hit,
+        }
     }
 
     /// These calls always fail with `errno`, as in a sandbox or an older kernel.
@@ -120,6 +131,12 @@ impl Plan {
     /// Only calls on a file whose path holds `part`.
     pub(crate) fn only(mut self, part: &str) -> Plan {
         self.only = Some(part.into());
+        self
+    }
+
+    /// Only calls whose argument of that number, from 0, has that value: a command, or a flag by itself.
+    pub(crate) fn whose_argument(mut self, number: usize, value: u64) -> Plan {
+        self.argument = Some((number, value));
         self
     }
 
@@ -358,6 +375,10 @@ fn decide(plan: &Plan, request: &libc::seccomp_notif, armed: &mut bool, report: 
         return GO_ON;
     }
     if plan.only.as_ref().is_some_and(|part| !file().contains(part.as_str())) {
+        return GO_ON;
+    }
+    // Commands and flags are 32 bits wide; what the register holds above them is nobody's.
+    if plan.argument.is_some_and(|(number, value)| args[number] as u32 != value as u32) {
         return GO_ON;
     }
     report.counted += 1;
