@@ -152,3 +152,90 @@ pub(crate) fn drop_to_end(kernel: &dyn Kernel, fd: BorrowedFd<'_>, from: u64) ->
     let page = widen(rustix::param::page_size());
     kernel.drop_cache(fd, from - from % page, 0)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::Medium;
+    use std::os::fd::AsFd;
+
+    const KIB: u64 = 1 << 10;
+
+    struct Watched {
+        medium: Medium,
+        file: std::fs::File,
+    }
+
+    impl Watched {
+        fn new() -> Watched {
+            Watched { medium: Medium::default(), file: tempfile::tempfile().expect("a file") }
+        }
+
+        /// What was dropped since the last look.
+        fn dropped(&self) -> Vec<(u64, u64)> {
+            std::mem::take(&mut *self.medium.dropped.lock().expect("no panic"))
+        }
+
+        fn pass(&self, advice: &mut Advice, len: u64) -> Vec<(u64, u64)> {
+            advice.passed(&self.medium, self.file.as_fd(), usize::try_from(len).expect("small"));
+            self.dropped()
+        }
+    }
+
+    #[test]
+    fn what_has_passed_is_dropped_in_whole_units_behind_the_position() {
+        let cache = Watched::new();
+        let mut advice = Advice::new(Cache::Drop, Side::Reading, Some(1000));
+        assert!(!advice.is_idle());
+        assert_eq!(cache.pass(&mut advice, 100 * KIB), []);
+        assert_eq!(cache.pass(&mut advice, 100 * KIB), []);
+        // 300 KiB: one unit from where it began, and 44 KiB that wait.
+        assert_eq!(cache.pass(&mut advice, 100 * KIB), [(1000, 256 * KIB)]);
+        assert_eq!(cache.pass(&mut advice, 0), []);
+        assert_eq!(cache.pass(&mut advice, 600 * KIB), [(1000 + 256 * KIB, 512 * KIB)]);
+        assert_eq!(cache.pass(&mut advice, 124 * KIB), [(1000 + 768 * KIB, 256 * KIB)]);
+        assert_eq!(cache.pass(&mut advice, 256 * KIB), [(1000 + KIB * 1024, 256 * KIB)]);
+    }
+
+    #[test]
+    fn what_waits_is_dropped_at_a_jump_and_at_the_end() {
+        let cache = Watched::new();
+        let mut advice = Advice::new(Cache::Drop, Side::Writing, Some(0));
+        assert_eq!(cache.pass(&mut advice, 300 * KIB), [(0, 256 * KIB)]);
+        advice.start_at(&cache.medium, cache.file.as_fd(), 1000 * KIB);
+        assert_eq!(cache.dropped(), [(256 * KIB, 44 * KIB)]);
+        advice.start_at(&cache.medium, cache.file.as_fd(), 2000 * KIB);
+        assert_eq!(cache.dropped(), [], "nothing waits");
+        assert_eq!(cache.pass(&mut advice, 10 * KIB), []);
+        assert_eq!(advice.finish(&cache.medium, cache.file.as_fd(), false), None);
+        assert_eq!(cache.dropped(), [(2000 * KIB, 10 * KIB)]);
+        assert_eq!(advice.finish(&cache.medium, cache.file.as_fd(), false), None);
+        assert_eq!(cache.dropped(), [], "nothing waits any more");
+    }
+
+    #[test]
+    fn at_the_end_of_the_file_all_from_the_page_on_is_dropped() {
+        let page = widen(rustix::param::page_size());
+        let cache = Watched::new();
+        let mut advice = Advice::new(Cache::Drop, Side::Reading, Some(0));
+        assert_eq!(cache.pass(&mut advice, 2 * page + 700), []);
+        advice.finish(&cache.medium, cache.file.as_fd(), true);
+        assert_eq!(cache.dropped(), [(0, 0)]);
+        for (from, wanted) in [(0, 0), (page - 1, 0), (page, page), (3 * page + 1, 3 * page)] {
+            drop_to_end(&cache.medium, cache.file.as_fd(), from).expect("advice");
+            assert_eq!(cache.dropped(), [(wanted, 0)], "from {from}");
+        }
+    }
+
+    #[test]
+    fn nothing_is_done_where_nothing_was_asked_for_or_nothing_can_seek() {
+        let cache = Watched::new();
+        for (asked, position) in [(Cache::Keep, Some(0)), (Cache::DropAll, Some(0)), (Cache::Drop, None)] {
+            let mut advice = Advice::new(asked, Side::Writing, position);
+            assert!(advice.is_idle());
+            assert_eq!(cache.pass(&mut advice, 1 << 20), []);
+            advice.finish(&cache.medium, cache.file.as_fd(), true);
+            assert_eq!(cache.dropped(), []);
+        }
+    }
+}

@@ -137,3 +137,75 @@ fn kind(mode: u32, device: u64) -> Kind {
         _ => Kind::Other,
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Devices and sockets.
+mod tests {
+    use super::*;
+    use crate::testing::Medium;
+    use fdd_sys::retry::Steady;
+    use std::os::fd::{AsFd, OwnedFd};
+
+    fn facts(medium: &Medium, fd: &impl AsFd) -> Facts {
+        Facts::of(medium, fd.as_fd(), &mut Steady).expect("not stopped")
+    }
+
+    fn open(path: &str) -> OwnedFd {
+        std::fs::File::open(path).expect("it is there").into()
+    }
+
+    #[test]
+    fn each_kind_of_end_is_told() {
+        let (reader, _writer) = std::io::pipe().expect("a pipe");
+        let (socket, _other) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        let file = tempfile::tempfile().expect("a file");
+        let os = Medium::default();
+        for (fd, kind) in [
+            (open("/dev/zero"), Kind::Zero),
+            (open("/dev/null"), Kind::Null),
+            (open("/dev/full"), Kind::Memory),
+            (open("/"), Kind::Directory),
+            (reader.into(), Kind::Fifo),
+            (socket.into(), Kind::Socket),
+            (file.into(), Kind::Regular),
+        ] {
+            let facts = facts(&os, &fd);
+            assert_eq!(facts.kind, kind);
+            assert!(facts.plain_storage <= (kind == Kind::Regular), "{kind:?}");
+            assert!(!facts.is_storage(), "{kind:?}, or empty");
+        }
+        assert_eq!(facts(&Medium { device: Some(7), ..Medium::default() }, &open("/dev/null")).kind, Kind::Block);
+    }
+
+    #[test]
+    fn sizes_are_hidden_by_devices_and_by_files_of_known_file_systems() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1).expect("extended");
+        for magic in PLAIN {
+            let on_it = facts(&Medium { magic: Some(magic), ..Medium::default() }, &file);
+            assert!(on_it.plain_storage && on_it.hides_sizes() && on_it.is_storage(), "{magic:x}");
+        }
+        // FUSE and /proc, where somebody may look.
+        for magic in [0x6573_5546, 0x9fa0, 0] {
+            let on_it = facts(&Medium { magic: Some(magic), ..Medium::default() }, &file);
+            assert!(!on_it.plain_storage && !on_it.hides_sizes() && on_it.is_storage(), "{magic:x}");
+        }
+        let disk = facts(&Medium { device: Some(7), ..Medium::default() }, &file);
+        assert!(disk.hides_sizes() && disk.is_storage());
+        assert_eq!(disk.identity, (u64::MAX, 7), "whatever its node");
+        let unseekable = facts(&Medium { device: Some(7), stream: true, ..Medium::default() }, &file);
+        assert!(!unseekable.hides_sizes() && !unseekable.is_storage());
+    }
+
+    #[test]
+    fn fewer_blocks_than_bytes_are_holes() {
+        let file = tempfile::tempfile().expect("a file");
+        file.set_len(1 << 20).expect("extended");
+        let holey = facts(&Medium::default(), &file);
+        assert_eq!((holey.size, holey.allocated < holey.size), (1 << 20, true));
+        std::os::unix::fs::FileExt::write_all_at(&file, &[1; 1 << 20], 0).expect("written");
+        file.sync_all().expect("synced");
+        let full = facts(&Medium::default(), &file);
+        assert!(full.allocated >= full.size, "{full:?}");
+    }
+}

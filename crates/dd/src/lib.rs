@@ -366,3 +366,6 @@ fn print(text: &str, monitor: &mut Monitor) -> Exit {
         }
     }
 }
+
+#[cfg(test)]
+mod testing;

@@ -193,3 +193,6 @@ fn lose(lost: &mut Vec<(usize, usize)>, start: usize, end: usize) {
         _ => lost.push((start, end)),
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::ffi::OsStr;
 use std::fs::{self, File};
-use std::os::fd::{BorrowedFd, OwnedFd};
+use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -49,6 +49,10 @@ struct Scripted {
     /// Bytes that each write was asked to take.
     sizes: Mutex<Vec<usize>>,
     directories: Mutex<Vec<std::ffi::OsString>>,
+    /// Where names that are relative begin.
+    root: Option<std::path::PathBuf>,
+    /// Files that were opened past the page cache.
+    direct: Mutex<Vec<i32>>,
     signals: Arc<AtomicU32>,
 }
 
@@ -81,8 +85,13 @@ impl Kernel for Scripted {
             self.note("open directory");
             self.directories.lock().expect("no panic").push(path.to_owned());
         }
+        let path = self.root.as_ref().map_or_else(|| path.into(), |root| root.join(path));
         // Not every file system has direct files; the script plays one.
-        Os.open(path, flags.difference(OFlags::DIRECT), mode)
+        let fd = Os.open(path.as_os_str(), flags.difference(OFlags::DIRECT), mode)?;
+        if flags.contains(OFlags::DIRECT) {
+            self.direct.lock().expect("no panic").push(fd.as_raw_fd());
+        }
+        Ok(fd)
     }
     fn read(&self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize> {
         let len = self.ask(&self.reads, buf.len())?;
@@ -122,11 +131,15 @@ impl Kernel for Scripted {
         self.refuses_fdatasync.lock().expect("no panic").map_or(Ok(()), Err)
     }
     fn get_flags(&self, fd: BorrowedFd<'_>) -> Result<OFlags> {
-        Os.get_flags(fd)
+        let direct = self.direct.lock().expect("no panic").contains(&fd.as_raw_fd());
+        Os.get_flags(fd).map(|flags| if direct { flags | OFlags::DIRECT } else { flags })
     }
     fn set_flags(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
         self.note("set flags");
-        Os.set_flags(fd, flags)
+        if !flags.contains(OFlags::DIRECT) {
+            self.direct.lock().expect("no panic").retain(|&direct| direct != fd.as_raw_fd());
+        }
+        Os.set_flags(fd, flags.difference(OFlags::DIRECT))
     }
     fn drop_cache(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()> {
         Os.drop_cache(fd, at, len)
@@ -149,6 +162,7 @@ impl Kernel for Scripted {
         Os.available(fd)
     }
     fn close(&self, fd: OwnedFd) -> Result<()> {
+        self.direct.lock().expect("no panic").retain(|&direct| direct != fd.as_raw_fd());
         Os.close(fd)
     }
 }
@@ -427,6 +441,22 @@ fn what_is_to_be_durable_is_synced_and_its_new_name_too() {
 }
 
 #[test]
+fn the_directory_of_a_name_without_one_is_the_current_one() {
+    let dir = tempfile::tempdir().expect("a directory");
+    fs::create_dir(dir.path().join("below")).expect("made");
+    for (name, directory) in [("out", "."), ("./out2", "."), ("below/out", "below")] {
+        let kernel = Arc::new(Scripted { root: Some(dir.path().to_owned()), ..Scripted::default() });
+        let mut signals = Signals(Arc::clone(&kernel.signals));
+        let plan = plan(&format!("if=/dev/null of={name} conv=fsync"));
+        let never = || unreachable!("it is named");
+        let sink = Sink::open(Arc::<Scripted>::clone(&kernel), &plan.output, never, &mut signals);
+        let errors = sink.expect("opened").sync(true, &mut signals).expect("not stopped");
+        assert_eq!(errors.len(), 0, "{name}");
+        assert_eq!(*kernel.directories.lock().expect("no panic"), [directory], "{name}");
+    }
+}
+
+#[test]
 fn where_fdatasync_is_not_to_be_had_fsync_is_called() {
     for (errno, errors) in [(Errno::INVAL, 0), (Errno::NOSYS, 0), (Errno::IO, 1)] {
         let kernel = Scripted { refuses_fdatasync: Mutex::new(Some(errno)), ..Scripted::default() };
@@ -549,6 +579,13 @@ fn blocks_are_not_joined_where_each_write_is_a_promise() {
     }
 }
 
+#[test]
+fn blocks_are_not_joined_where_the_output_is_direct() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = format!("of={} oflag=direct", dir.path().join("out").display());
+    assert_eq!(write_sizes(512, &to, None), [512; 20]);
+}
+
 /// A pipe that holds 20 blocks of some thousand bytes, and its write end.
 fn pipe_with_room(nonblocking: bool) -> (std::io::PipeReader, OwnedFd) {
     let (reader, writer) = std::io::pipe().expect("a pipe");
@@ -657,5 +694,22 @@ fn sizes_that_no_chunk_is_a_multiple_of_are_gathered_to_the_byte() {
         let (read, written) = (600_001 / ibs, 600_001 / obs);
         assert_eq!((tally.bytes, tally.read.full, tally.written.full), (600_001, read, written), "{ibs} to {obs}");
         assert_eq!((tally.read.partial, tally.written.partial), (1, 1), "{ibs} to {obs}");
+    }
+}
+
+#[test]
+fn records_cut_to_cbs_are_counted_across_chunks() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
+    // Every third line is longer than cbs, in each chunk and across their edges.
+    let lines: String = (0..150_000).map(|n| if n % 3 == 0 { "eleven byte\n" } else { "short\n" }).collect();
+    assert!(lines.len() > 2 * (512 << 10));
+    fs::write(&from, &lines).expect("written");
+    let wanted: String = (0..150_000).map(|n| if n % 3 == 0 { "eleven byt" } else { "short     " }).collect();
+    for rest in ["ibs=100", "ibs=1000 obs=3000", "ibs=512 obs=70000"] {
+        let operands = format!("if={} of={} cbs=10 conv=block {rest}", from.display(), to.display());
+        let (tally, _) = copy(&operands, &Arc::default(), None, None);
+        assert!(fs::read_to_string(&to).expect("the output") == wanted, "{rest}: the bytes differ");
+        assert_eq!((tally.truncated, tally.bytes), (50_000, 1_500_000), "{rest}");
     }
 }

@@ -210,6 +210,17 @@ mod tests {
     }
 
     #[test]
+    fn finishing_begins_what_nobody_has_begun() {
+        let page = rustix::param::page_size() as u64;
+        let file = cached_file(7);
+        finish_write_back(file.as_fd(), 0, 7 * page).unwrap();
+        match cachestat(file.as_fd(), 0, 0) {
+            Ok(stat) => assert_eq!((stat.dirty, stat.writeback), (0, 0)),
+            Err(error) => assert_eq!(error, Errno::NOSYS),
+        }
+    }
+
+    #[test]
     fn touching_a_mapping_reads_a_byte_of_each_page_and_brings_it_in() {
         let page = rustix::param::page_size();
         let file = cached_file(5);

@@ -125,4 +125,18 @@ mod tests {
         let null = std::fs::File::open("/dev/null").expect("/dev/null");
         assert_eq!(widen(null.as_fd(), 1 << 20), None);
     }
+
+    #[test]
+    fn a_pipe_is_as_wide_as_was_wanted_or_as_the_system_allows_in_halves() {
+        let width =
+            |wanted| widen(rustix::pipe::pipe().expect("a pipe").1.as_fd(), wanted).expect("a pipe has a width");
+        let fresh = rustix::pipe::fcntl_getpipe_size(rustix::pipe::pipe().expect("a pipe").1).expect("a width");
+        assert!(fresh < 256 << 10, "the test wants a narrow pipe");
+        assert_eq!(width(512 << 10), 512 << 10);
+        assert_eq!(width(256 << 10), 256 << 10);
+        assert_eq!(width((256 << 10) - 1), fresh, "not worth it");
+        // No system allows that much; one of its halves it does.
+        let halved = width(1 << 40);
+        assert!(halved >= 256 << 10 && halved.is_power_of_two(), "{halved}");
+    }
 }

@@ -186,3 +186,6 @@ pub(crate) fn step_back(job: &mut Job<'_>, at: Option<u64>, whole: u64) -> Resul
     let Some(at) = at.filter(|_| job.source.facts.is_storage()) else { return Ok(()) };
     job.source.go_to(at + whole).map_err(|errno| Halt::Failed(job.source.read_error(errno)))
 }
+
+#[cfg(test)]
+mod tests;

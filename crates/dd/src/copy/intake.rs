@@ -336,20 +336,4 @@ fn close_up(buf: &mut [u8], len: usize, lost: &[(usize, usize)]) -> usize {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn readable_pieces_are_moved_together() {
-        let mut buf = *b"ab__cd_e";
-        let len = close_up(&mut buf, 8, &[(2, 4), (6, 7)]);
-        assert_eq!(&buf[..len], b"abcde");
-    }
-
-    #[test]
-    fn a_block_without_losses_stays() {
-        let mut buf = *b"abcd";
-        assert_eq!(close_up(&mut buf, 4, &[]), 4);
-        assert_eq!(&buf, b"abcd");
-    }
-}
+mod tests;

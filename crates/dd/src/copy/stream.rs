@@ -120,3 +120,7 @@ fn short(
     gather.take_back(job);
     Ok(())
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Pipes and their sizes.
+mod tests;

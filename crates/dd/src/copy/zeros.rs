@@ -85,3 +85,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     }
     Ok(Outcome::Declined)
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Pipes and their sizes.
+mod tests;

@@ -38,10 +38,16 @@ fn on(disk: &Image) {
             std::fs::remove_file(&output).expect("an output");
         }
     }
+    inherited(&input, &output);
+    let _ = std::fs::remove_file(&output);
     // Where ranges are not of whole blocks, `auto` copies and `always` says why it does not.
-    for operands in
-        [&["bs=1000", "skip=1"][..], &["bs=1000", "count=3"], &["bs=64K", "conv=sync"], &["bs=64K", "conv=ucase"]]
-    {
+    for operands in [
+        &["bs=1000", "skip=1"][..],
+        &["bs=1000", "count=3"],
+        &["bs=64K", "conv=sync"],
+        &["ibs=4K", "obs=16K", "conv=osync", "count=6"],
+        &["bs=64K", "conv=ucase"],
+    ] {
         let plain = Copy::new("pump", &input, &output, operands).run();
         let want = std::fs::read(&output).expect("an output");
         let seen =
@@ -49,6 +55,21 @@ fn on(disk: &Image) {
         assert_eq!((seen.code, &seen.said, seen.moved_by("reflink")), (plain.code, &plain.said, 0), "{operands:?}");
         assert!(std::fs::read(&output).expect("an output") == want, "{operands:?}");
         refused(&input, &output, operands);
+    }
+}
+
+/// Descriptors that were handed over stand behind what was shared.
+fn inherited(input: &Path, output: &Path) {
+    for offsets in [(0, 0), (8192, 4096)] {
+        let copy = |strategy, operands| {
+            let _ = std::fs::remove_file(output);
+            let seen = Copy { strategy, inherited: Some(offsets), ..Copy::new("", input, output, operands) }.run();
+            (seen, std::fs::read(output).expect("an output"))
+        };
+        let (plain, want) = copy(Some("pump"), &["bs=64K", "count=10"][..]);
+        let (seen, got) = copy(None, &["bs=64K", "count=10", "reflink=auto"]);
+        assert_eq!((seen.code, &seen.said, seen.offsets), (plain.code, &plain.said, plain.offsets), "{offsets:?}");
+        assert!(got == want && seen.moved_by("reflink") == 640 << 10, "{offsets:?}: {:?}", seen.moved);
     }
 }
 
