@@ -205,14 +205,15 @@ fn warm(path: &Path, range: Range<u64>) -> io::Result<()> {
 pub(crate) fn cool(path: &Path) -> io::Result<()> {
     let file = File::options().read(true).write(true).open(path)?;
     let size = file.metadata()?.len();
-    // Pages that the kernel still reads ahead or that another processor holds are passed over the first time.
-    for _ in 0..10 {
+    // Pages that the kernel still reads ahead, that another processor holds or that a process had mapped a moment ago are
+    // passed over the first time.
+    for _ in 0..100 {
         file.sync_all()?;
         rustix::fs::fadvise(&file, 0, None, Advice::DontNeed)?;
         if cached(&file, 0..size).is_none_or(|told| told.cached == 0) {
             return Ok(());
         }
-        std::thread::yield_now();
+        std::thread::sleep(std::time::Duration::from_millis(20));
     }
     Err(io::Error::other(format!("{} stays in the page cache: no cold run can be made here", path.display())))
 }
