@@ -326,40 +326,71 @@ fn write_all(mut writer: impl Write, chunk: usize, times: u64) -> io::Result<()>
     Ok(())
 }
 
+/// Where the threads run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Place {
+    /// Where the scheduler puts them.
+    Free,
+    /// All on one processor.
+    Packed,
+    /// All writers on one, all readers on another.
+    Apart,
+}
+
+impl Place {
+    fn stay(self, processor: usize) -> io::Result<()> {
+        let processor = match self {
+            Place::Free => return Ok(()),
+            Place::Packed => 0,
+            Place::Apart => processor,
+        };
+        let mut set = rustix::thread::CpuSet::new();
+        set.set(processor);
+        Ok(rustix::thread::sched_setaffinity(None, &set)?)
+    }
+}
+
 /// Runs all writers and readers at once, and checks that the bytes add up.
 fn run_threads<'a>(
     writers: Vec<Box<dyn FnOnce() -> io::Result<()> + Send + 'a>>,
     readers: Vec<Box<dyn FnOnce() -> io::Result<u64> + Send + 'a>>,
     total: u64,
+    place: Place,
 ) -> Result<(), Failure> {
     let barrier = Arc::new(std::sync::Barrier::new(writers.len() + readers.len() + 1));
     let read = AtomicU64::new(0);
-    let (seconds, used) = std::thread::scope(|scope| -> Result<_, Failure> {
+    let (starts, used) = std::thread::scope(|scope| -> Result<_, Failure> {
         let mut threads = Vec::new();
         for writer in writers {
             let barrier = Arc::clone(&barrier);
             threads.push(scope.spawn(move || {
+                let stays = place.stay(0);
                 barrier.wait();
+                stays?;
                 let before = used_so_far();
-                writer().map(|()| used_so_far().since(before))
+                writer().map(|()| (before.end_ns, used_so_far().since(before)))
             }));
         }
         for reader in readers {
             let (barrier, read) = (Arc::clone(&barrier), &read);
             threads.push(scope.spawn(move || {
+                let stays = place.stay(1);
                 barrier.wait();
+                stays?;
                 let before = used_so_far();
                 let len = reader()?;
                 read.fetch_add(len, Ordering::Relaxed);
-                Ok(Used { done: len, ..used_so_far().since(before) })
+                Ok((before.end_ns, Used { done: len, ..used_so_far().since(before) }))
             }));
         }
         barrier.wait();
-        let begin = Instant::now();
-        let used: Vec<io::Result<Used>> =
+        let used: Vec<io::Result<(u64, Used)>> =
             threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect();
-        Ok((begin.elapsed().as_secs_f64(), used.into_iter().collect::<io::Result<Vec<Used>>>()?))
+        Ok(used.into_iter().collect::<io::Result<Vec<_>>>()?.into_iter().unzip::<_, _, Vec<_>, Vec<_>>())
     })?;
+    // From the first thread's start to the last one's end, as they saw it: this one may have had no processor meanwhile.
+    let end = used.iter().map(|used| used.end_ns).max().unwrap_or(0);
+    let seconds = (end - starts.into_iter().min().unwrap_or(end)) as f64 / 1e9;
     if read.load(Ordering::Relaxed) != total {
         return Err(format!("{} of {total} bytes came", read.load(Ordering::Relaxed)).into());
     }
@@ -371,7 +402,7 @@ fn count_vectors(vectors: impl Iterator<Item = Vec<u8>>) -> u64 {
     vectors.map(|vector| vector.len() as u64).sum()
 }
 
-fn lent(chunk: usize, times: u64, capacity: usize) -> Result<(), Failure> {
+fn lent(chunk: usize, times: u64, capacity: usize, place: Place) -> Result<(), Failure> {
     let (mut writer, mut reader) = spsc(capacity)?;
     let fill = move || {
         let source: Vec<u8> = (0..=250).cycle().take(chunk).collect();
@@ -401,10 +432,10 @@ fn lent(chunk: usize, times: u64, capacity: usize) -> Result<(), Failure> {
             total += len as u64;
         }
     };
-    run_threads(vec![Box::new(fill)], vec![Box::new(sum)], times * chunk as u64)
+    run_threads(vec![Box::new(fill)], vec![Box::new(sum)], times * chunk as u64, place)
 }
 
-fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Failure> {
+fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize, place: Place) -> Result<(), Failure> {
     let times = (bytes / (chunk * pairs) as u64).max(1);
     let total = times * (chunk * pairs) as u64;
     let queued = ((1 << 16) / chunk).max(16);
@@ -433,7 +464,7 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
             writers.push(Box::new(move || write_all(writer, chunk, times)));
             readers.push(Box::new(move || read_all(reader, chunk)));
         }
-        "spsc-lend" if pairs == 1 => return lent(chunk, times, with_capacity(name).1),
+        "spsc-lend" if pairs == 1 => return lent(chunk, times, with_capacity(name).1, place),
         "mpsc" if pairs == 1 => {
             let (sender, receiver) = std::sync::mpsc::sync_channel::<Vec<u8>>(queued);
             writers.push(Box::new(move || (0..times).try_for_each(|_| sender.send(vec![7; chunk])).map_err(broken)));
@@ -451,7 +482,7 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize) -> Result<(), Fail
         }
         _ => return Err(format!("no such implementation for {pairs} pairs: {name}").into()),
     }
-    run_threads(writers, readers, total)
+    run_threads(writers, readers, total, place)
 }
 
 fn run(words: &[&str]) -> Result<(), Failure> {
@@ -459,8 +490,16 @@ fn run(words: &[&str]) -> Result<(), Failure> {
         ["child", words @ ..] => child(words),
         ["tokens", name, processes, last] => tokens(name, processes.parse()?, last.parse()?),
         ["bag", name, processes, turns] => bag(name, processes.parse()?, turns.parse()?),
-        ["stream", name, chunk, bytes] => stream(name, chunk.parse()?, bytes.parse()?, 1),
-        ["stream", name, chunk, bytes, pairs] => stream(name, chunk.parse()?, bytes.parse()?, pairs.parse()?),
+        ["stream", name, chunk, bytes] => stream(name, chunk.parse()?, bytes.parse()?, 1, Place::Free),
+        ["stream", name, chunk, bytes, pairs, place @ ..] => {
+            let place = match place {
+                [] => Place::Free,
+                ["packed"] => Place::Packed,
+                ["apart"] => Place::Apart,
+                _ => return Err("threads are packed or apart".into()),
+            };
+            stream(name, chunk.parse()?, bytes.parse()?, pairs.parse()?, place)
+        }
         _ => Err("usage: pipe_bench tokens|bag|stream IMPLEMENTATION PROCESSES|CHUNK TOTAL [PAIRS]".into()),
     }
 }

@@ -135,7 +135,7 @@ impl<P: Place> End<P> {
     fn drain(&self, claim: Claim, into: &mut [u8]) -> io::Result<usize> {
         let len = claim.len();
         self.core.drain(&claim, &mut into[..len]);
-        self.core.release(&self.seat, claim)?;
+        self.core.release(&self.seat, claim, len < into.len())?;
         Ok(len)
     }
 

@@ -23,8 +23,14 @@ pub(super) fn spins() -> u32 {
     })
 }
 
+/// The processor that this thread runs on.
+pub(super) fn cpu() -> u32 {
+    if cfg!(miri) { 0 } else { u32::try_from(rustix::thread::sched_getcpu()).unwrap_or(u32::MAX - 1) }
+}
+
 #[derive(Debug)]
 pub(super) struct Local {
+    spins: u32,
     state: State,
     slots: Box<[Slot]>,
     bytes: Bytes,
@@ -34,6 +40,7 @@ pub(super) struct Local {
 impl Local {
     pub(super) fn new(capacity: usize, ends: u32) -> io::Result<Local> {
         Ok(Local {
+            spins: spins(),
             state: State::default(),
             slots: (0..ends.clamp(2, MOST_ENDS)).map(|_| Slot::default()).collect(),
             bytes: Bytes::new(capacity)?,
@@ -49,6 +56,10 @@ impl Platform for Local {
 
     fn slots(&self) -> &[Slot] {
         &self.slots
+    }
+
+    fn cpu(&self) -> u32 {
+        cpu()
     }
 
     fn wait(&self, word: &Signal, expected: u32, at_most: Duration) {
@@ -74,7 +85,7 @@ impl Platform for Local {
     }
 
     fn spins(&self) -> u32 {
-        spins()
+        self.spins
     }
 }
 

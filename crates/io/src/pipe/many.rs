@@ -200,7 +200,7 @@ impl Drop for Filled<'_> {
     fn drop(&mut self) {
         if let Some(claim) = self.claim.take() {
             // As for `Reserved`.
-            let _ = self.end.core.release(self.end.seat(), claim);
+            let _ = self.end.core.release(self.end.seat(), claim, false);
         }
     }
 }

@@ -89,6 +89,10 @@ impl Platform for Model {
         &self.slots
     }
 
+    fn cpu(&self) -> u32 {
+        0
+    }
+
     fn wait(&self, word: &Signal, expected: u32, _at_most: Duration) {
         self.kernel.wait(word, expected);
     }
@@ -163,7 +167,7 @@ impl Core<Model> {
             Ok(Piece::Claimed(claim)) => {
                 let len = claim.len();
                 self.drain(&claim, &mut into[..len]);
-                self.release(seat, claim)?;
+                self.release(seat, claim, false)?;
                 Ok(len)
             }
             Err(Stop::Closed) => Ok(0),

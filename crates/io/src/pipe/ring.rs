@@ -9,7 +9,7 @@ use std::cell::Cell;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
-use super::state::{BOUND, Core, Inside, Patience, Platform, READ, Seat, Step, Stop, WRITE, claim};
+use super::state::{BOUND, Call, Core, Inside, Patience, Platform, READ, Seat, Step, Stop, WRITE, claim};
 use super::sync::{Position, Signal, death, full_fence, spin_loop};
 
 #[cfg(not(any(miri, loom)))]
@@ -229,7 +229,13 @@ impl<P: Store> Core<P> {
     pub(super) fn put(&self, inside: &Inside<'_, P>, seat: &Seat, from: &[u8]) -> Step<Piece> {
         if from.len() > self.shape.atomic {
             return match self.claim_space(inside, seat, from.len()) {
-                Step::Done(claim) => Step::Done(Piece::Claimed(claim)),
+                Step::Done(claim) => {
+                    if claim.len < from.len() && inside.may_overtake(WRITE) {
+                        // The rest of this call takes more.
+                        inside.call(WRITE, Call::Nobody);
+                    }
+                    Step::Done(Piece::Claimed(claim))
+                }
                 Step::NotYet => Step::NotYet,
                 Step::Closed => Step::Closed,
             };
@@ -281,7 +287,10 @@ impl<P: Store> Core<P> {
     pub(super) fn publish(&self, seat: &Seat, _claim: Claim, more: bool) -> Result<(), Stop> {
         let inside = self.enter(seat)?;
         if more {
-            inside.let_readers_sleep();
+            inside.call(READ, Call::Lookers);
+            if inside.may_overtake(WRITE) {
+                inside.call(WRITE, Call::Nobody);
+            }
         }
         let state = self.state();
         // The one store that makes it so.
@@ -305,6 +314,9 @@ impl<P: Store> Core<P> {
         }
         let len = usize::try_from(there).map_or(into.len(), |there| there.min(into.len()));
         if len > self.shape.atomic {
+            if there <= into.len() as u64 && inside.may_overtake(READ) {
+                inside.call(READ, Call::Nobody);
+            }
             return Step::Done(Piece::Claimed(self.claim_bytes(seat, taken, len)));
         }
         // SAFETY: published and untaken, no longer than the ring (`enter` checked the positions), and the lock is held.
@@ -332,9 +344,15 @@ impl<P: Store> Core<P> {
         unsafe { self.copy_out(claim.pos, into) };
     }
 
-    /// Gives a read claim's space back.
-    pub(super) fn release(&self, seat: &Seat, _claim: Claim) -> Result<(), Stop> {
-        let _inside = self.enter(seat)?;
+    /// Gives a read claim's space back. With `more` to be taken at once, nobody is woken for it yet.
+    pub(super) fn release(&self, seat: &Seat, _claim: Claim, more: bool) -> Result<(), Stop> {
+        let inside = self.enter(seat)?;
+        if more {
+            inside.call(WRITE, Call::Lookers);
+            if inside.may_overtake(READ) {
+                inside.call(READ, Call::Nobody);
+            }
+        }
         self.slot(seat.index).claim.set(claim::NONE);
         self.state().claims[READ].subtract(1);
         Ok(())

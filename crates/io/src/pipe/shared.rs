@@ -28,7 +28,7 @@ use rustix::event::{EventfdFlags, eventfd};
 use rustix::fs::{FallocateFlags, MemfdFlags, Mode, OFlags, SealFlags};
 
 use super::end::{End, Place};
-use super::local::{no_more_ends, spins};
+use super::local::{cpu, no_more_ends, spins};
 use super::ring::{Bytes, Store};
 use super::state::{Core, MOST_ENDS, Platform, Purpose, READ, Seat, Shape, Slot, State, WRITE, kind, next_generation};
 use super::sync::Signal;
@@ -242,6 +242,7 @@ pub(super) struct Shared {
     bytes: Bytes,
     mapping: Mapping,
     slots: usize,
+    spins: u32,
     /// This process's own open file description: it carries the locks of its slots.
     file: OwnedFd,
     events: Option<Events>,
@@ -386,6 +387,7 @@ fn map(file: OwnedFd, events: Option<Events>, purpose: Purpose) -> Result<Core<S
         bytes,
         mapping,
         slots: header.slots as usize,
+        spins: spins(),
         file,
         events,
         mark: ForkMark::new()?,
@@ -417,6 +419,10 @@ impl Platform for Shared {
     fn slots(&self) -> &[Slot] {
         // SAFETY: as above; `Header::file_len` counts this many slots, and their place is a multiple of their alignment.
         unsafe { std::slice::from_raw_parts(self.mapping.as_ptr().add(SLOTS).cast::<Slot>(), self.slots) }
+    }
+
+    fn cpu(&self) -> u32 {
+        cpu()
     }
 
     fn wait(&self, word: &Signal, expected: u32, at_most: Duration) {
@@ -454,7 +460,7 @@ impl Platform for Shared {
     }
 
     fn spins(&self) -> u32 {
-        spins()
+        self.spins
     }
 }
 

@@ -133,6 +133,8 @@ pub(super) struct Slot {
     next: Word32,
     previous: Word32,
     pub(super) held: Word64,
+    /// The processor on which the last turn was given, plus one.
+    giver: Word32,
 }
 
 /// What is being shared.
@@ -160,6 +162,8 @@ pub(super) struct Shape {
 pub(super) trait Platform: Send + Sync {
     fn state(&self) -> &State;
     fn slots(&self) -> &[Slot];
+    /// The processor that this thread runs on, as long as it does.
+    fn cpu(&self) -> u32;
     /// Sleeps while the word has this value; may return early, and after at most this long.
     fn wait(&self, word: &Signal, expected: u32, at_most: Duration);
     fn wake(&self, word: &Signal);
@@ -266,6 +270,9 @@ impl Looks {
 
     /// Looks until `there`, at most so often. Whether it was.
     fn look(&self, most: u32, there: impl Fn() -> bool) -> bool {
+        if most == 0 {
+            return there();
+        }
         let sleeps = self.sleeps.get().wrapping_add(1);
         self.sleeps.set(sleeps);
         let trial = if sleeps % Self::SLEEPS_BETWEEN_TRIALS == 1 { most } else { 0 };
@@ -312,7 +319,7 @@ impl<P: Platform> Core<P> {
             return Err(Stop::Forked);
         }
         let owner_died = !self.state().lock.change(0, seat.name) && self.lock_slowly(seat.name);
-        let inside = Inside { core: self, wakes: [0, 0].map(Cell::new), more_coming: Cell::new(false) };
+        let inside = Inside { core: self, wakes: [0, 0].map(Cell::new), calls: [Call::All, Call::All].map(Cell::new) };
         if owner_died {
             inside.repair();
         }
@@ -431,7 +438,7 @@ impl<P: Platform> Core<P> {
         loop {
             drop(inside);
             let (woken, late) = self.sleep(seat, patience);
-            if woken && self.platform.spins() > 0 {
+            if woken && seat.looks.hold_back.get() > 0 && self.looks_worth(seat) > 0 {
                 pause_for(seat.looks.hold_back.get());
             }
             inside = self.enter(seat)?;
@@ -474,10 +481,15 @@ impl<P: Platform> Core<P> {
         }
     }
 
+    /// How often to look at most: not at all while the others run on this processor, which they need to go on.
+    fn looks_worth(&self, seat: &Seat) -> u32 {
+        if self.slot(seat.index).giver.get() == self.platform.cpu() + 1 { 0 } else { self.platform.spins() }
+    }
+
     /// Waits for the turn. Tells whether it came, and whether patience is over.
     fn sleep(&self, seat: &Seat, patience: Patience) -> (bool, bool) {
         let word = &self.slot(seat.index).wake;
-        if seat.looks.look(self.platform.spins(), || word.load() == wake::TURN) {
+        if seat.looks.look(self.looks_worth(seat), || word.load() == wake::TURN) {
             return (true, false);
         }
         let left = match patience {
@@ -534,8 +546,18 @@ pub(super) struct Inside<'a, P: Platform> {
     pub(super) core: &'a Core<P>,
     /// Sleepers to wake once the lock is free, as index plus one.
     wakes: [Cell<u32>; 2],
-    /// More is about to be published.
-    more_coming: Cell<bool>,
+    /// Who may be given the turn of each side.
+    calls: [Cell<Call>; 2],
+}
+
+/// Whom to give the turn to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Call {
+    All,
+    /// Who looks, but nobody who would have to be woken: the next section of this call has more for them.
+    Lookers,
+    /// The next section of this call takes what there is itself.
+    Nobody,
 }
 
 impl<P: Platform> Inside<'_, P> {
@@ -635,12 +657,16 @@ impl<P: Platform> Inside<'_, P> {
         }
     }
 
-    /// No sleeping reader's turn comes with this section: its writer promises another one at once.
-    pub(super) fn let_readers_sleep(&self) {
-        self.more_coming.set(true);
+    /// Restricts who is given the side's turn with this section. Its call promises another section at once, which does not.
+    pub(super) fn call(&self, side: usize, whom: Call) {
+        self.calls[side].set(whom);
     }
 
     fn give_turn(&self, side: usize, head: u32) {
+        let whom = self.calls[side].get();
+        if whom == Call::Nobody {
+            return;
+        }
         let slot = self.core.slot(head - 1);
         // A writer that only looks goes on with its next piece. To wake one that sleeps is dear: let there be more first.
         let need = slot.need[usize::from(slot.wake.load() == wake::ASLEEP)].get();
@@ -649,7 +675,8 @@ impl<P: Platform> Inside<'_, P> {
             return;
         }
         self.state().turn[side].set(head);
-        if side == READ && self.more_coming.get() {
+        slot.giver.set(self.core.platform.cpu() + 1);
+        if whom == Call::Lookers {
             if !slot.wake.change(wake::AWAKE, wake::TURN) {
                 self.state().turn[side].set(0);
             }
@@ -680,7 +707,7 @@ impl<P: Platform> Inside<'_, P> {
     }
 
     #[inline]
-    fn may_overtake(&self, side: usize) -> bool {
+    pub(super) fn may_overtake(&self, side: usize) -> bool {
         self.state().head[side].get() == 0 || self.state().overtaken[side].get() < self.core.shape.overtakes
     }
 
