@@ -24,7 +24,6 @@ use std::os::fd::{AsFd, OwnedFd};
 use std::process::{Command, ExitCode};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Instant;
 
 use fdd_io::pipe::shared::Pipe;
 use fdd_io::pipe::tokens::Tokens;

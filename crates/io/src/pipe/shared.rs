@@ -205,7 +205,8 @@ impl Header {
         let fits = header.capacity > 0 && header.capacity <= limit;
         let whole = header.purpose != 1 || (header.capacity.is_power_of_two() && header.capacity >= ATOMIC as u64);
         let slots = (2..=MOST_ENDS).contains(&header.slots);
-        if fits && whole && slots && header.to_bytes() == *bytes { Ok(header) } else { Err(AttachError::Damaged) }
+        let known = matches!(header.purpose, 1 | 2);
+        if known && fits && whole && slots && header.to_bytes() == *bytes { Ok(header) } else { Err(AttachError::Damaged) }
     }
 
     fn bytes_offset(&self) -> usize {

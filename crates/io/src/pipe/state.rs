@@ -344,7 +344,7 @@ impl<P: Platform> Core<P> {
             }
             pause_for(pause);
             left = left.saturating_sub(pause);
-            pause = (pause * 2).min(16);
+            pause = (pause * 2).min(4);
         }
         loop {
             let seen = lock.load();
