@@ -131,6 +131,13 @@ const RESULTS: &[&str] = &[
     "write_calls",
     "wakeups",
     "migrations",
+    // The pipe's.
+    "ns_per_token",
+    "cpu_s",
+    "ctx_switches",
+    "passed_to_other",
+    "share_min",
+    "share_max",
 ];
 
 fn is_result(key: &str) -> bool {

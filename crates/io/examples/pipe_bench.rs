@@ -3,7 +3,8 @@
 //! ```text
 //! pipe_bench tokens kernel|ours|ours-fair|ours-fair64 PROCESSES TOKENS
 //! pipe_bench bag kernel|bag|bag-fair PROCESSES TURNS
-//! pipe_bench stream kernel|mpsc|crossbeam|ours|ours-fair|ours-fair64|spsc|spsc-lend CHUNK BYTES [PAIRS]
+//! pipe_bench stream kernel|mpsc|crossbeam|ours|ours-fair|ours-fair64|spsc|spsc-lend CHUNK BYTES [PAIRS [packed|apart]]
+//! pipe_bench suite ROUNDS [PERCENT]
 //! ```
 //! A capacity may stand behind the name: `kernel64k`, `kernel1m`, `spsc256k`; it is 64 KiB otherwise.
 //!
@@ -15,6 +16,11 @@
 //! The channels carry vectors of CHUNK bytes, as many as fit 64 KiB, at least 16.
 //!
 //! `ours-fair64` lets who waits be overtaken 64 times.
+//!
+//! `packed` behind PAIRS keeps all threads on one processor, `apart` the writers on one and the readers on another; without
+//! it they are where the scheduler puts them, which on an idle machine is sometimes the one and sometimes the other.
+//!
+//! `suite` runs everything, each in a process of its own, in rounds of another order each; PERCENT of the usual work.
 //!
 //! `passed_to_other` is how often a process got a value that another had written: where it is small, the pipe fed whoever
 //! wrote. `share_min` and `share_max` are the parts of the work that the least and the most served process did.
@@ -484,8 +490,90 @@ fn stream(name: &str, chunk: usize, bytes: u64, pairs: usize, place: Place) -> R
     run_threads(writers, readers, total, place)
 }
 
+/// What one run of the suite is told, and the name and number that its line carries.
+struct Case {
+    kind: &'static str,
+    who: &'static str,
+    size: u64,
+    /// Tokens, turns or bytes.
+    work: u64,
+    pairs: u64,
+    place: &'static str,
+}
+
+fn cases(percent: u64) -> Vec<Case> {
+    let mut cases = Vec::new();
+    let mut add = |kind, who: &[&'static str], size, work: u64, pairs, place| {
+        let work = (work * percent / 100).max(1);
+        cases.extend(who.iter().map(|who| Case { kind, who, size, work, pairs, place }));
+    };
+    for processes in [2, 8, 64] {
+        add("tokens", &["kernel", "ours"], processes, 1_000_000, 0, "");
+        add("tokens", &["ours-fair", "ours-fair64"], processes, 200_000, 0, "");
+        add("bag", &["kernel", "bag"], processes, 1_000_000, 0, "");
+        add("bag", &["bag-fair"], processes, 200_000, 0, "");
+    }
+    // Enough for a tenth of a second or more of each.
+    for (chunk, kernel, ours) in [(1, 1 << 20, 1 << 23), (64, 1 << 25, 1 << 28), (4096, 1 << 29, 1 << 30)] {
+        add("stream", &["kernel64k", "kernel1m"], chunk, kernel, 1, "");
+        add("stream", &["mpsc", "crossbeam"], chunk, kernel, 1, "");
+        add("stream", &["ours64k", "ours1m", "spsc64k", "spsc1m"], chunk, ours, 1, "");
+    }
+    for chunk in [1 << 16, 1 << 20] {
+        let who = ["kernel64k", "kernel1m", "mpsc", "crossbeam", "ours64k", "ours1m", "spsc64k", "spsc1m"];
+        add("stream", &who, chunk, 1 << 30, 1, "");
+    }
+    for place in ["", "packed"] {
+        for (chunk, bytes) in [(1, 1 << 20), (64, 1 << 25), (4096, 1 << 29), (1 << 16, 1 << 29), (1 << 20, 1 << 29)] {
+            add("stream", &["kernel64k", "kernel1m", "ours64k", "ours1m"], chunk, bytes, 2, place);
+        }
+    }
+    cases
+}
+
+/// Runs every case once a round, each round in another order, and prints each line with the case's name.
+fn suite(rounds: u64, percent: u64) -> Result<(), Failure> {
+    let program = std::env::current_exe()?;
+    let mut order = cases(percent);
+    let mut random = now_ns() | 1;
+    for round in 0..rounds {
+        for at in (1..order.len()).rev() {
+            random ^= random << 13;
+            random ^= random >> 7;
+            random ^= random << 17;
+            order.swap(at, usize::try_from(random % (at as u64 + 1))?);
+        }
+        for case in &order {
+            let Case { kind, who, size, work, pairs, place } = case;
+            let mut command = Command::new(&program);
+            command.args([*kind, *who, &size.to_string(), &work.to_string()]);
+            if *kind == "stream" {
+                command.arg(pairs.to_string());
+            }
+            if !place.is_empty() {
+                command.arg(place);
+            }
+            let output = command.stderr(std::process::Stdio::inherit()).output()?;
+            let line = String::from_utf8_lossy(&output.stdout).into_owned();
+            let results = line.trim().strip_prefix('{').ok_or_else(|| format!("{command:?}: {}", output.status))?;
+            let sizes = match *kind {
+                "stream" => format!(r#""chunk":{size},"pairs":{pairs}"#),
+                _ => format!(r#""processes":{size}"#),
+            };
+            let place = if place.is_empty() { String::new() } else { format!(r#""place":"{place}","#) };
+            writeln!(
+                io::stdout(),
+                r#"{{"bench":"pipe","kind":"{kind}","who":"{who}",{place}{sizes},"round":{round},{results}"#
+            )?;
+        }
+    }
+    Ok(())
+}
+
 fn run(words: &[&str]) -> Result<(), Failure> {
     match words {
+        ["suite", rounds] => suite(rounds.parse()?, 100),
+        ["suite", rounds, percent] => suite(rounds.parse()?, percent.parse()?),
         ["child", words @ ..] => child(words),
         ["tokens", name, processes, last] => tokens(name, processes.parse()?, last.parse()?),
         ["bag", name, processes, turns] => bag(name, processes.parse()?, turns.parse()?),
@@ -499,7 +587,7 @@ fn run(words: &[&str]) -> Result<(), Failure> {
             };
             stream(name, chunk.parse()?, bytes.parse()?, pairs.parse()?, place)
         }
-        _ => Err("usage: pipe_bench tokens|bag|stream IMPLEMENTATION PROCESSES|CHUNK TOTAL [PAIRS]".into()),
+        _ => Err("usage: pipe_bench tokens|bag|stream IMPLEMENTATION PROCESSES|CHUNK TOTAL [PAIRS [packed|apart]], or suite ROUNDS [PERCENT]".into()),
     }
 }
 

@@ -206,7 +206,11 @@ impl Header {
         let whole = header.purpose != 1 || (header.capacity.is_power_of_two() && header.capacity >= ATOMIC as u64);
         let slots = (2..=MOST_ENDS).contains(&header.slots);
         let known = matches!(header.purpose, 1 | 2);
-        if known && fits && whole && slots && header.to_bytes() == *bytes { Ok(header) } else { Err(AttachError::Damaged) }
+        if known && fits && whole && slots && header.to_bytes() == *bytes {
+            Ok(header)
+        } else {
+            Err(AttachError::Damaged)
+        }
     }
 
     fn bytes_offset(&self) -> usize {
@@ -651,4 +655,66 @@ fn arm(end: &End<Shared>, side: usize) -> io::Result<bool> {
     let mut counter = [0; 8];
     let _ = rustix::io::read(&events.0[side], &mut counter);
     Ok(inside.arm(side))
+}
+
+#[cfg(all(test, not(miri)))] // Forks and mappings.
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_child_cannot_use_its_parents_ends_and_does_them_no_harm() {
+        let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+        let (mut reader, mut writer) = (pipe.reader().expect("a seat"), pipe.writer().expect("a seat"));
+        assert_eq!(writer.try_write(b"parent's").expect("space"), 8);
+        // SAFETY: the child calls nothing but the ends, which refuse before they do anything, and leaves by `_exit`.
+        let child = unsafe { libc::fork() };
+        if child == 0 {
+            let refused = |result: io::Result<usize>| {
+                result.is_err_and(|error| error.to_string().contains("this end belongs to the parent process"))
+            };
+            let mut bytes = [0; 8];
+            let all = refused(writer.try_write(b"child's"))
+                && refused(reader.try_read(&mut bytes))
+                && refused(io::Write::write(&mut writer, b"child's"))
+                && refused(io::Read::read(&mut reader, &mut bytes))
+                && refused(pipe.writer().map(|_| 0))
+                && refused(reader.another().map(|_| 0));
+            // Dropped in the child, they stay attached in the parent.
+            drop((reader, writer));
+            // SAFETY: ends this process and nothing else.
+            unsafe { libc::_exit(if all { 0 } else { 1 }) };
+        }
+        let mut status = 0;
+        // SAFETY: `status` is valid for the call.
+        assert_eq!(unsafe { libc::waitpid(child, &raw mut status, 0) }, child);
+        assert_eq!(status, 0, "an end was used by the child");
+        let mut bytes = [0; 20];
+        assert_eq!(reader.try_read(&mut bytes).expect("the child took nothing"), 8);
+        assert_eq!(writer.try_write(b"more").expect("a reader"), 4);
+        assert_eq!(reader.try_read(&mut bytes).expect("the writer is attached"), 4);
+    }
+
+    /// A process that is stopped with the lock held, as others see it: the owner lives and does not go on.
+    #[test]
+    fn a_lock_whose_owner_lives_is_waited_for_and_not_taken_over() {
+        let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+        let stopped = pipe.reader().expect("a seat");
+        // A peer with descriptions and slots of its own, as another process has.
+        let peer = Pipe::attach(pipe.descriptors().memory).expect("a pipe");
+        let mut writer = peer.writer().expect("a seat");
+        let lock = &pipe.0.state().lock;
+        let inside = stopped.0.core.enter(stopped.0.seat()).expect("a sound pipe");
+        let owner = lock.load();
+        let thread = std::thread::spawn(move || writer.try_write(b"late"));
+        // It sleeps on the lock, again and again, and looks each time whether the owner lives.
+        while lock.load() == owner {
+            std::thread::yield_now();
+        }
+        for _ in 0..10 {
+            futex_wait(lock.as_atomic(), owner | 1, Some(Duration::from_millis(10)), Scope::Processes);
+            assert_eq!(lock.load(), owner | 1, "it was taken over from the living");
+        }
+        drop(inside);
+        assert_eq!(thread.join().expect("no panic").expect("space"), 4);
+    }
 }

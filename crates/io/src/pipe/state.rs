@@ -481,9 +481,10 @@ impl<P: Platform> Core<P> {
         }
     }
 
-    /// How often to look at most: not at all while the others run on this processor, which they need to go on.
+    /// How often to look at most: hardly where the last turn was given on this processor, which the others then need to go on.
     fn looks_worth(&self, seat: &Seat) -> u32 {
-        if self.slot(seat.index).giver.get() == self.platform.cpu() + 1 { 0 } else { self.platform.spins() }
+        let shared = self.slot(seat.index).giver.get() == self.platform.cpu() + 1;
+        if shared { self.platform.spins() / 8 } else { self.platform.spins() }
     }
 
     /// Waits for the turn. Tells whether it came, and whether patience is over.
