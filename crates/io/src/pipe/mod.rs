@@ -36,12 +36,25 @@
 //! It has no descriptor to splice, and `poll` sees it only through [`events`](shared::Descriptors::events). It protects
 //! from peers that die, not from peers that write nonsense into the memory: they cannot make this process touch other memory,
 //! but they can give it wrong bytes, or stop inside the lock and keep everyone waiting. A peer that is stopped (SIGSTOP) while
-//! it holds the lock or, in fair mode, has the turn, keeps the others waiting until it goes on.
+//! it holds the lock keeps the others waiting until it goes on or is killed, also those that wait for a limited time only; one that
+//! is stopped while it has the turn does so in fair mode alone. Nothing is lost by it.
 //!
 //! # Two ways of handing over
 //! By default whoever comes is served, also before those who wait (throughput); a process that takes back what it just put is
 //! not switched away from. [`fair`](Options::fair) serves in the order of coming, [`overtakes`](Options::overtakes) nearly so for a
-//! fraction of the cost. `examples/pipe_bench.rs` measures both.
+//! fraction of the cost. What a token costs, in nanoseconds, measured on two processors of an AMD EPYC (Linux 6.18) by
+//! `cargo run --release -p fdd-bench -- seeds --case tokens --quick`:
+//!
+//! | processes | kernel's pipe | throughput | `overtakes(64)` | `fair` |
+//! |---|---|---|---|---|
+//! | 2 | 1294 | 128 | 151 | 261 |
+//! | 8 | 1218 | 81 | 366 | 17048 |
+//! | 64 | 1393 | 172 | 844 | 18417 |
+//!
+//! With more than two processes `fair` is slower than the kernel's pipe, which is not fair itself: it serves whoever comes first
+//! (a process got a value of another's in about half of the cases). Strictly in order, each value is for a process that sleeps, and
+//! half of them bring a second one that has to be passed on too. Where neither processor is kept busy, a bare futex hand-over
+//! round 8 or 64 processes costs 12000 ns to 16000 ns there, on one processor 5000 ns to 6000 ns.
 
 #[cfg(not(any(loom, shuttle)))]
 mod end;
