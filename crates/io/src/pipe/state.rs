@@ -133,8 +133,8 @@ pub(super) struct Slot {
     next: Word32,
     previous: Word32,
     pub(super) held: Word64,
-    /// The processor on which the last turn was given, plus one.
-    giver: Word32,
+    /// The processor on which the last turn was given, plus one. Read without the lock.
+    giver: Signal,
 }
 
 /// What is being shared.
@@ -483,7 +483,7 @@ impl<P: Platform> Core<P> {
 
     /// How often to look at most: hardly where the last turn was given on this processor, which the others then need to go on.
     fn looks_worth(&self, seat: &Seat) -> u32 {
-        let shared = self.slot(seat.index).giver.get() == self.platform.cpu() + 1;
+        let shared = self.slot(seat.index).giver.load() == self.platform.cpu() + 1;
         if shared { self.platform.spins() / 8 } else { self.platform.spins() }
     }
 
@@ -676,7 +676,7 @@ impl<P: Platform> Inside<'_, P> {
             return;
         }
         self.state().turn[side].set(head);
-        slot.giver.set(self.core.platform.cpu() + 1);
+        slot.giver.store(self.core.platform.cpu() + 1);
         if whom == Call::Lookers {
             if !slot.wake.change(wake::AWAKE, wake::TURN) {
                 self.state().turn[side].set(0);
