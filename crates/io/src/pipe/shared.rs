@@ -35,7 +35,7 @@ use super::sync::Signal;
 use super::{ATOMIC, Options, chunk};
 
 const MAGIC: [u8; 8] = *b"fddpipe\n";
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 const HEADER: usize = 4096;
 const STATE: usize = HEADER;
 const SLOTS: usize = STATE + size_of::<State>();
