@@ -6,7 +6,7 @@
 
 use std::convert::Infallible;
 
-use fdd::conv::{Case, Charset, Converter, Form, Parity, Recipe};
+use fdd::conv::{Case, Charset, Converter, Form, Parity, Recipe, Run};
 use fdd_sys::simd::Backend;
 use libfuzzer_sys::fuzz_target;
 
@@ -45,21 +45,21 @@ fuzz_target!(|bytes: &[u8]| {
 fn convert(asked: naive::Asked, backend: Backend, input: &[u8], lengths: &[u8]) -> (Vec<u8>, u64) {
     let (charset, case, parity, swab, form) = asked;
     let mut converter = Converter::with_backend(&Recipe::new(charset, case, parity, swab, form), backend);
-    let mut output = Vec::new();
-    let mut put = |bytes: &[u8]| -> Result<(), Infallible> {
-        assert!(!bytes.is_empty(), "an empty slice was handed on");
-        output.extend_from_slice(bytes);
+    let (mut output, mut truncated) = (Vec::new(), 0);
+    let mut put = |run: Run<'_>| -> Result<(), Infallible> {
+        assert!(!run.bytes.is_empty() || !run.truncated_at.is_empty(), "a run that says nothing was handed on");
+        output.extend_from_slice(run.bytes);
+        truncated += run.truncated_at.len() as u64;
         Ok(())
     };
     let mut input = input.to_vec();
     let mut rest = &mut input[..];
-    let mut truncated = 0;
     for length in lengths {
         let piece;
         (piece, rest) = rest.split_at_mut(usize::from(*length).min(rest.len()));
-        truncated += converter.feed(piece, &mut put).unwrap_or_else(|never| match never {});
+        converter.feed(piece, &mut put).unwrap_or_else(|never| match never {});
     }
-    truncated += converter.feed(rest, &mut put).unwrap_or_else(|never| match never {});
-    truncated += converter.finish(&mut put).unwrap_or_else(|never| match never {});
+    converter.feed(rest, &mut put).unwrap_or_else(|never| match never {});
+    converter.finish(&mut put).unwrap_or_else(|never| match never {});
     (output, truncated)
 }

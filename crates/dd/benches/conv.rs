@@ -9,7 +9,7 @@ use std::convert::Infallible;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
 
-use fdd::conv::{Case, Charset, Converter, Form, Parity, Recipe};
+use fdd::conv::{Case, Charset, Converter, Form, Parity, Recipe, Run};
 use fdd_sys::simd::Backend;
 
 const INPUT: usize = 1 << 20;
@@ -69,7 +69,8 @@ fn main() {
 fn convert(converter: &mut Converter, input: &mut [u8]) {
     let mut buffer = vec![0; BLOCK];
     let mut filled = 0;
-    let mut put = |mut bytes: &[u8]| -> Result<(), Infallible> {
+    let mut put = |run: Run<'_>| -> Result<(), Infallible> {
+        let mut bytes = run.bytes;
         while !bytes.is_empty() {
             if filled == BLOCK {
                 black_box(&mut buffer);

@@ -107,6 +107,37 @@ impl Recipe {
     }
 }
 
+/// Converted bytes on their way out, and where among them records were found to be longer than `cbs`. The two are one stream,
+/// in the order of the input: when a write fails inside a run, who writes knows what was truncated before it.
+#[derive(Clone, Copy, Debug)]
+pub struct Run<'a> {
+    pub bytes: &'a [u8],
+    /// After how many of `bytes` there was more of a record than `cbs`, once for each; ascending. Where the bytes that made
+    /// the record full went out before, that is 0, and `bytes` may be empty.
+    pub truncated_at: &'a [usize],
+}
+
+impl<'a> Run<'a> {
+    fn of(bytes: &'a [u8]) -> Run<'a> {
+        Run { bytes, truncated_at: &[] }
+    }
+
+    /// The bytes up to each truncated record's end, and those behind the last; whether it was one.
+    pub fn pieces(self) -> impl Iterator<Item = (&'a [u8], bool)> {
+        let Run { bytes, truncated_at } = self;
+        let mut from = 0;
+        let records = truncated_at.iter().map(move |&to| {
+            let piece = &bytes[from..to];
+            from = to;
+            (piece, true)
+        });
+        records.chain(std::iter::once((&bytes[truncated_at.last().copied().unwrap_or(0)..], false)))
+    }
+}
+
+/// Takes the runs.
+pub type Put<'p, E> = dyn FnMut(Run<'_>) -> Result<(), E> + 'p;
+
 /// The conversions of one copy and what they remember between blocks.
 ///
 /// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use.
@@ -132,11 +163,11 @@ impl Converter {
     }
 
     /// Converts the next bytes of the input, which may be changed in place, and hands the output on to `put` in the longest
-    /// slices that need no copy. Returns how many records were found to be longer than `cbs`.
+    /// slices that need no copy.
     ///
     /// # Errors
     /// What `put` returns.
-    pub fn feed<E>(&mut self, block: &mut [u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+    pub fn feed<E>(&mut self, block: &mut [u8], put: &mut Put<'_, E>) -> Result<(), E> {
         if let Some(translation) = &self.translation {
             translation.apply(block);
         }
@@ -144,35 +175,32 @@ impl Converter {
             return pass(&mut self.records, block, put);
         };
         let (across, within) = swab.feed(block);
-        let mut truncated = 0;
         if let Some(pair) = across {
-            truncated += pass(&mut self.records, &pair, put)?;
+            pass(&mut self.records, &pair, put)?;
         }
-        truncated += pass(&mut self.records, within, put)?;
-        Ok(truncated)
+        pass(&mut self.records, within, put)
     }
 
-    /// Hands on what was held back for bytes that did not come. Returns how many more records were too long.
+    /// Hands on what was held back for bytes that did not come.
     ///
     /// # Errors
     /// What `put` returns.
-    pub fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
-        let mut truncated = 0;
+    pub fn finish<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         if let Some(byte) = self.swab.as_mut().and_then(Swab::finish) {
-            truncated += pass(&mut self.records, &[byte], put)?;
+            pass(&mut self.records, &[byte], put)?;
         }
-        if let Some(records) = &mut self.records {
-            records.finish(put)?;
+        match &mut self.records {
+            None => Ok(()),
+            Some(records) => records.finish(put),
         }
-        Ok(truncated)
     }
 }
 
-/// `put` never sees an empty slice.
-fn pass<E>(records: &mut Option<Records>, bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+/// `put` never sees a run that says nothing.
+fn pass<E>(records: &mut Option<Records>, bytes: &[u8], put: &mut Put<'_, E>) -> Result<(), E> {
     match records {
-        _ if bytes.is_empty() => Ok(0),
-        None => put(bytes).map(|()| 0),
+        _ if bytes.is_empty() => Ok(()),
+        None => put(Run::of(bytes)),
         Some(records) => records.feed(bytes, put),
     }
 }

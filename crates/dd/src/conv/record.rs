@@ -3,7 +3,7 @@
 use fdd_sys::simd::Backend;
 use memchr::{memchr, memchr_iter};
 
-use super::Form;
+use super::{Form, Put, Run};
 
 #[derive(Clone, Debug)]
 pub(super) enum Records {
@@ -19,14 +19,14 @@ impl Records {
         }
     }
 
-    pub(super) fn feed<E>(&mut self, bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
+    pub(super) fn feed<E>(&mut self, bytes: &[u8], put: &mut Put<'_, E>) -> Result<(), E> {
         match self {
             Records::Block(block) => block.feed(bytes, put),
-            Records::Unblock(unblock) => unblock.feed(bytes, put).map(|()| 0),
+            Records::Unblock(unblock) => unblock.feed(bytes, put),
         }
     }
 
-    pub(super) fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    pub(super) fn finish<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         match self {
             Records::Block(block) => block.finish(put),
             Records::Unblock(unblock) => unblock.finish(put),
@@ -46,6 +46,8 @@ pub(super) struct Block {
     over: bool,
     /// Short records are joined here before they are handed on; empty where records are long. Holds nothing between calls.
     joined: Box<[u8]>,
+    /// Where in `joined` the truncated ones end.
+    truncated_at: Box<[usize]>,
 }
 
 /// Up to this length, joining records costs less than handing on each line and each pad.
@@ -55,18 +57,20 @@ const JOINED: usize = 8 << 10;
 
 impl Block {
     fn new(cbs: usize, newline: u8, space: u8) -> Block {
-        let joined = if cbs <= SHORT_RECORD { vec![0; JOINED].into_boxed_slice() } else { Box::default() };
-        Block { cbs, newline, space, column: 0, over: false, joined }
+        let len = if cbs <= SHORT_RECORD { JOINED } else { 0 };
+        let (joined, truncated_at) = (vec![0; len].into_boxed_slice(), vec![0; len / cbs].into_boxed_slice());
+        Block { cbs, newline, space, column: 0, over: false, joined, truncated_at }
     }
 
-    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<u64, E> {
-        let mut truncated = 0;
+    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut Put<'_, E>) -> Result<(), E> {
         while !bytes.is_empty() {
             if self.column == 0 && !self.over {
                 let lines = self.join(bytes);
                 if lines.records > 0 {
-                    put(&self.joined[..lines.records * self.cbs])?;
-                    truncated += lines.truncated;
+                    put(Run {
+                        bytes: &self.joined[..lines.records * self.cbs],
+                        truncated_at: &self.truncated_at[..lines.truncated],
+                    })?;
                     bytes = &bytes[lines.taken..];
                     continue;
                 }
@@ -74,53 +78,55 @@ impl Block {
             let newline = memchr(self.newline, bytes);
             let line = &bytes[..newline.unwrap_or(bytes.len())];
             let kept = line.len().min(self.cbs - self.column);
-            if kept > 0 {
-                put(&line[..kept])?;
+            let found = kept < line.len() && !self.over;
+            if kept > 0 || found {
+                put(Run { bytes: &line[..kept], truncated_at: &[kept][..usize::from(found)] })?;
                 self.column += kept;
-            }
-            if kept < line.len() && !self.over {
-                self.over = true;
-                truncated += 1;
+                self.over |= found;
             }
             let Some(at) = newline else { break };
             self.end_record(put)?;
             bytes = &bytes[at + 1..];
         }
-        Ok(truncated)
+        Ok(())
     }
 
     /// Makes records of whole lines from the start of `bytes` on, as many as fit into `joined`. It leaves lines over that
     /// the plain way has to take: those near the end of `bytes`, and all of them where records are long.
     fn join(&mut self, bytes: &[u8]) -> Joined {
+        // Where these lie cannot change while records are written: in locals they are not looked up for each line.
+        let Block { cbs, newline, space, ref mut joined, ref mut truncated_at, .. } = *self;
+        let (joined, truncated_at) = (&mut joined[..], &mut truncated_at[..]);
         let mut lines = Joined { records: 0, taken: 0, truncated: 0 };
         let mut record = 0;
-        for newline in memchr_iter(self.newline, bytes) {
+        for newline in memchr_iter(newline, bytes) {
             let line = newline - lines.taken;
-            let kept = line.min(self.cbs);
-            let (Some(room), Some(text)) = (
-                self.joined.get_mut(record..record + 2 * self.cbs + 2 * STEP),
-                bytes.get(lines.taken..lines.taken + self.cbs + STEP),
-            ) else {
+            let kept = line.min(cbs);
+            let (Some(room), Some(text)) =
+                (joined.get_mut(record..record + 2 * cbs + 2 * STEP), bytes.get(lines.taken..lines.taken + cbs + STEP))
+            else {
                 break;
             };
             // As many bytes for each line, whatever its length, so that there is no branch to predict. What runs over the
             // end of the line is overwritten by the pad, and what runs over the end of the record by the next one.
-            copy_steps(room, text, self.cbs);
-            fill_steps(&mut room[kept..], self.space, self.cbs);
-            record += self.cbs;
+            copy_steps(room, text, cbs);
+            fill_steps(&mut room[kept..], space, cbs);
+            record += cbs;
             lines.records += 1;
             lines.taken = newline + 1;
-            lines.truncated += u64::from(line > self.cbs);
+            // Overwritten by the next one's end unless this is one.
+            truncated_at[lines.truncated] = record;
+            lines.truncated += usize::from(line > cbs);
         }
         lines
     }
 
     /// A last line without its newline is a record, if it has any byte.
-    fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn finish<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         if self.column > 0 { self.end_record(put) } else { Ok(()) }
     }
 
-    fn end_record<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn end_record<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         put_spaces(self.space, self.cbs - self.column, put)?;
         self.column = 0;
         self.over = false;
@@ -133,7 +139,8 @@ struct Joined {
     records: usize,
     /// Bytes of the input that they were made of.
     taken: usize,
-    truncated: u64,
+    /// How many of the records are in `Block::truncated_at`.
+    truncated: usize,
 }
 
 /// A length that the compiler knows is copied by a few instructions, one that it does not know by a call.
@@ -168,14 +175,14 @@ pub(super) struct Unblock {
 }
 
 impl Unblock {
-    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn feed<E>(&mut self, mut bytes: &[u8], put: &mut Put<'_, E>) -> Result<(), E> {
         while !bytes.is_empty() {
             let part;
             (part, bytes) = bytes.split_at(bytes.len().min(self.cbs - self.column));
             let text = self.backend.trimmed_len(self.space, part);
             if text > 0 {
                 put_spaces(self.space, self.pending, put)?;
-                put(&part[..text])?;
+                put(Run::of(&part[..text]))?;
                 self.pending = 0;
             }
             self.pending += part.len() - text;
@@ -188,22 +195,22 @@ impl Unblock {
     }
 
     /// A last record that is not full ends in a newline too, also when all of it was spaces.
-    fn finish<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn finish<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         if self.column > 0 { self.end_record(put) } else { Ok(()) }
     }
 
-    fn end_record<E>(&mut self, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+    fn end_record<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         self.column = 0;
         self.pending = 0;
-        put(&[self.newline])
+        put(Run::of(&[self.newline]))
     }
 }
 
-fn put_spaces<E>(space: u8, mut count: usize, put: &mut dyn FnMut(&[u8]) -> Result<(), E>) -> Result<(), E> {
+fn put_spaces<E>(space: u8, mut count: usize, put: &mut Put<'_, E>) -> Result<(), E> {
     let spaces = [space; 256];
     while count > 0 {
         let run = count.min(spaces.len());
-        put(&spaces[..run])?;
+        put(Run::of(&spaces[..run]))?;
         count -= run;
     }
     Ok(())

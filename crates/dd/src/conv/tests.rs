@@ -15,22 +15,22 @@ use super::*;
 fn convert_in_pieces(asked: Asked, backend: Backend, input: &[u8], lengths: &[usize]) -> (Vec<u8>, u64) {
     let (charset, case, parity, swab, form) = asked;
     let mut converter = Converter::with_backend(&Recipe::new(charset, case, parity, swab, form), backend);
-    let mut output = Vec::new();
-    let mut put = |bytes: &[u8]| -> Result<(), Infallible> {
-        assert!(!bytes.is_empty(), "an empty slice was handed on");
-        output.extend_from_slice(bytes);
+    let (mut output, mut truncated) = (Vec::new(), 0);
+    let mut put = |run: Run<'_>| -> Result<(), Infallible> {
+        assert!(!run.bytes.is_empty() || !run.truncated_at.is_empty(), "a run that says nothing was handed on");
+        output.extend_from_slice(run.bytes);
+        truncated += run.truncated_at.len() as u64;
         Ok(())
     };
-    let mut truncated = 0;
     let mut rest = input.to_vec();
     let mut lengths = lengths.iter().cycle();
     while !rest.is_empty() {
         let length = lengths.next().map_or(rest.len(), |length| (*length).min(rest.len()));
         let after = rest.split_off(length);
-        truncated += converter.feed(&mut rest, &mut put).unwrap_or_else(|never| match never {});
+        converter.feed(&mut rest, &mut put).unwrap_or_else(|never| match never {});
         rest = after;
     }
-    truncated += converter.finish(&mut put).unwrap_or_else(|never| match never {});
+    converter.finish(&mut put).unwrap_or_else(|never| match never {});
     (output, truncated)
 }
 
@@ -87,6 +87,53 @@ fn a_recipe_without_effect_is_the_identity() {
     assert!(!identity(None, None, Some(Parity::None), false, None));
     assert!(!identity(None, None, None, true, None));
     assert!(!identity(None, None, None, false, Some(Form::Unblock { cbs: 1 })));
+}
+
+/// As GNU dd counts: a record is truncated when the byte after its `cbs` comes, which is after those were put.
+fn truncated_after(cbs: usize, input: &[u8]) -> Vec<usize> {
+    let (mut output, mut column, mut found) = (0, 0, Vec::new());
+    for &byte in input {
+        if byte == b'\n' {
+            output += cbs - column.min(cbs);
+            column = 0;
+            continue;
+        }
+        if column < cbs {
+            output += 1;
+        }
+        if column == cbs {
+            found.push(output);
+        }
+        column += 1;
+    }
+    found
+}
+
+proptest! {
+    #![proptest_config(few_under_miri())]
+
+    #[test]
+    fn a_truncated_record_is_told_behind_the_bytes_before_its_end(
+        cbs in prop_oneof![4 => 1..12_usize, 2 => 12..200_usize, 1 => 200..600_usize],
+        input in input(),
+        lengths in lengths(),
+    ) {
+        let mut converter = Converter::new(&Recipe::new(None, None, None, false, Some(Form::Block { cbs })));
+        let (mut passed, mut found) = (0, Vec::new());
+        let mut put = |run: Run<'_>| -> Result<(), Infallible> {
+            found.extend(run.truncated_at.iter().map(|at| passed + at));
+            assert_eq!(run.pieces().flat_map(|(bytes, _)| bytes).count(), run.bytes.len());
+            passed += run.bytes.len();
+            Ok(())
+        };
+        let (mut rest, mut lengths) = (&input[..], lengths.iter().cycle());
+        while !rest.is_empty() {
+            let (piece, after) = rest.split_at((*lengths.next().expect("endless")).min(rest.len()));
+            converter.feed(&mut piece.to_vec(), &mut put).unwrap_or_else(|never| match never {});
+            rest = after;
+        }
+        prop_assert_eq!(found, truncated_after(cbs, &input));
+    }
 }
 
 #[test]

@@ -22,7 +22,7 @@ use fdd_sys::retry::{Cut, Pause};
 use fdd_sys::{signal, thread as threads};
 use rustix::thread::{Pid, gettid};
 
-use crate::conv::Converter;
+use crate::conv::{Converter, Run};
 use crate::copy::intake::{Intake, Step};
 use crate::copy::outlet::{Outlet, Wording};
 use crate::copy::{Ending, Halt, Job, Outcome, sizes};
@@ -278,12 +278,10 @@ fn reblocked(
             Step::Record(len) => {
                 let place = Place::of(source, monitor);
                 let record = &mut input[..len];
-                let mut emit = |block: &[u8]| feed.send(block, Wording::Block, place, monitor);
                 match &mut converter {
-                    None => outlet.gather(record, emit)?,
+                    None => outlet.gather(record, |block| feed.send(block, Wording::Block, place, monitor))?,
                     Some(converter) => {
-                        let truncated = converter.feed(record, &mut |run: &[u8]| outlet.gather(run, &mut emit))?;
-                        monitor.tally.truncated += truncated;
+                        converter.feed(record, &mut |run| converted(run, &mut outlet, place, feed, monitor))?;
                     }
                 }
             }
@@ -296,14 +294,28 @@ fn reblocked(
     }
     let place = Place::of(source, monitor);
     if let Some(converter) = converter {
-        let mut emit = |block: &[u8]| feed.send(block, Wording::Block, place, monitor);
-        let truncated = converter.finish(&mut |run: &[u8]| outlet.gather(run, &mut emit))?;
-        monitor.tally.truncated += truncated;
+        converter.finish(&mut |run| converted(run, &mut outlet, place, feed, monitor))?;
     }
     if let Some(last) = outlet.last(plan.output.pad_last) {
         feed.send(last, Wording::Last, Place::of(source, monitor), monitor)?;
     }
     Ok(intake.ending)
+}
+
+/// What a conversion hands on: each block goes with the truncated records that were found before it was whole.
+fn converted(
+    run: Run<'_>,
+    outlet: &mut Outlet<'_>,
+    place: Place,
+    feed: &mut Feed<'_>,
+    monitor: &mut Monitor,
+) -> Result<(), Halt> {
+    for (bytes, truncated) in run.pieces() {
+        let place = Place { truncated: monitor.tally.truncated, ..place };
+        outlet.gather(bytes, |block| feed.send(block, Wording::Block, place, monitor))?;
+        monitor.tally.truncated += u64::from(truncated);
+    }
+    Ok(())
 }
 
 /// The reader's end.

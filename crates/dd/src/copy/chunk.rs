@@ -102,9 +102,11 @@ impl Gather {
         let Job { sink, monitor, converter, .. } = job;
         let outcome = match converter {
             None => self.put(records, sink, monitor, &mut since),
-            Some(converter) => converter
-                .feed(records, &mut |run: &[u8]| self.put(run, sink, monitor, &mut since))
-                .map(|truncated| monitor.tally.truncated += truncated),
+            Some(converter) => converter.feed(records, &mut |run| {
+                self.put(run.bytes, sink, monitor, &mut since)?;
+                monitor.tally.truncated += widen(run.truncated_at.len());
+                Ok(())
+            }),
         };
         match outcome.and_then(|()| self.flush(job.sink, job.monitor, &mut since)) {
             Ok(()) => Ok(true),

@@ -3,6 +3,7 @@
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
+use crate::conv::Run;
 use crate::copy::Halt;
 use crate::error::Error;
 use crate::monitor::Monitor;
@@ -26,6 +27,16 @@ impl<'b> Outlet<'b> {
     pub(crate) fn put(&mut self, bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
         let obs = self.block.len();
         self.gather(bytes, |block| write_record(block, obs, Wording::Block, sink, monitor))
+    }
+
+    /// Takes what a conversion hands on. A record is counted as truncated when what stands before its end has gone well: a
+    /// report during a write, or after one that failed, is of what came before that write.
+    pub(crate) fn put_converted(&mut self, run: Run<'_>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
+        for (bytes, truncated) in run.pieces() {
+            self.put(bytes, sink, monitor)?;
+            monitor.tally.truncated += u64::from(truncated);
+        }
+        Ok(())
     }
 
     /// Takes `bytes`; `emit` gets each whole block.

@@ -132,11 +132,7 @@ pub(crate) fn deliver(job: &mut Job<'_>, record: &mut [u8]) -> Result<(), Halt> 
     let mut outlet = Outlet::new(output(buffers), gathered);
     match converter {
         None => outlet.put(record, sink, monitor),
-        Some(converter) => {
-            let truncated = converter.feed(record, &mut |run: &[u8]| outlet.put(run, sink, monitor))?;
-            monitor.tally.truncated += truncated;
-            Ok(())
-        }
+        Some(converter) => converter.feed(record, &mut |run| outlet.put_converted(run, sink, monitor)),
     }
 }
 
@@ -148,8 +144,7 @@ fn finish(job: &mut Job<'_>) -> Result<(), Halt> {
     }
     let mut outlet = Outlet::new(output(buffers), gathered);
     if let Some(converter) = converter {
-        let truncated = converter.finish(&mut |run: &[u8]| outlet.put(run, sink, monitor))?;
-        monitor.tally.truncated += truncated;
+        converter.finish(&mut |run| outlet.put_converted(run, sink, monitor))?;
     }
     outlet.finish(plan.output.pad_last, sink, monitor)
 }

@@ -1,6 +1,12 @@
 //! Bytes to bytes: case, charsets, swab, block and unblock, alone and together.
 
-use crate::support::row::In;
+use crate::support::End;
+use crate::support::row::{In, Out};
+
+static LINES: [[u8; 9]; 6] = [*b"abcdefgh\n"; 6];
+static SHORT_LINES: [[u8; 4]; 400] = [*b"abc\n"; 400];
+static SHORT_RECORDS: [[u8; 2]; 256] = [*b"ab"; 256];
+static LONG_LINES: [[u8; 700]; 3] = [[b'x'; 700], [b'\n'; 700], [b'y'; 700]];
 
 crate::rows! {
     ucase_changes_letters_of_ascii { args: "conv=ucase", stdin: In::Pipe(b"aZ09\xe9"), output: b"AZ09\xe9", stderr: "{0+1 0+1 5}" }
@@ -32,6 +38,14 @@ crate::rows! {
     block_counts_one_cut_line { args: "conv=block cbs=2", stdin: In::Pipe(b"abc\n"), output: b"ab", stderr: "{0+1 0+1 2 | 1 truncated record}" }
     block_counts_a_cut_line_without_newline { args: "conv=block cbs=2", stdin: In::Pipe(b"abc"), output: b"ab", stderr: "{0+1 0+1 2 | 1 truncated record}" }
     truncated_records_are_told_with_noxfer { args: "conv=block cbs=2 status=noxfer", stdin: In::Pipe(b"abc"), output: b"ab", stderr: "0+1 records in\n0+1 records out\n1 truncated record\n" }
+    block_counts_what_was_truncated_before_the_write_that_failed { args: "ibs=64 obs=16 conv=block cbs=4", stdin: In::Pipe(LINES.as_flattened()), stdout: Out::Full,
+        stderr: "dd: writing to 'standard output': No space left on device\n{0+1 0+0 0 | 3 truncated records}", end: End::Exit(1) }
+    block_counts_a_truncated_record_only_after_the_write_of_its_end { args: "ibs=64 obs=4 conv=block cbs=4", stdin: In::Pipe(LINES.as_flattened()), stdout: Out::Full,
+        stderr: "dd: writing to 'standard output': No space left on device\n{0+1 0+0 0}", end: End::Exit(1) }
+    block_counts_truncated_records_once_when_a_write_of_many_fails { shell: "ulimit -f 1; trap '' XFSZ; dd ibs=100 obs=100 conv=block cbs=2 of=out", stdin: In::File(SHORT_LINES.as_flattened(), 0),
+        stderr: "dd: writing to 'out': File too large\n{12+0 5+1 512 | 299 truncated records}", end: End::Exit(1), after: &[("out", Some(SHORT_RECORDS.as_flattened()))] }
+    block_counts_long_truncated_records_before_the_write_that_failed { args: "ibs=4k obs=1600 conv=block cbs=600", stdin: In::Pipe(LONG_LINES.as_flattened()), stdout: Out::Full,
+        stderr: "dd: writing to 'standard output': No space left on device\n{0+1 0+0 0 | 1 truncated record}", end: End::Exit(1) }
     block_lines_run_across_blocks { args: "ibs=1 obs=3 conv=block cbs=4", stdin: In::Pipe(b"ab\nc\n"), output: b"ab  c   ", stderr: "{5+0 2+1 8}" }
     block_of_a_line_that_fits_exactly { args: "conv=block cbs=2", stdin: In::Pipe(b"ab\ncd\n"), output: b"abcd", stderr: "{0+1 0+1 4}" }
     block_of_one_long_line_across_many_reads { args: "ibs=2 obs=2 conv=block cbs=5", stdin: In::Pipe(b"abcdefghij\nk"), output: b"abcdek    ", stderr: "{6+0 5+0 10 | 1 truncated record}" }
