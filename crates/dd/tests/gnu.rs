@@ -728,6 +728,21 @@ struct Wanted {
 fn expected(place: &Place, gnu: &Dd, job: &Job) -> Wanted {
     let wish = &job.wish;
     let mut wanted = Wanted { seen: place.run(gnu, job), applied: Vec::new(), left_out: None };
+    // Whether the other end of a pipe is quick enough for who does not wait is not for the program to say.
+    let impatient = |seen: &Seen| {
+        (wish.iflag.contains(&"nonblock") || wish.oflag.contains(&"nonblock"))
+            && seen.stderr.contains("Resource temporarily unavailable")
+    };
+    for _ in 0..20 {
+        if !impatient(&wanted.seen) {
+            break;
+        }
+        wanted.seen = place.run(gnu, job);
+    }
+    if impatient(&wanted.seen) {
+        wanted.left_out = Some("a non-blocking pipe that is not ready is waited for");
+        return wanted;
+    }
     if support::dd_under_test().gnu.is_some() {
         return wanted;
     }
