@@ -287,6 +287,28 @@ mod tests {
     }
 
     #[test]
+    fn a_mapping_is_as_long_as_asked_for_and_goes_with_its_owner() {
+        let file = memfd_create("goes_with_its_owner", MemfdFlags::CLOEXEC).expect("a memfd");
+        ftruncate(&file, 8192).expect("two pages");
+        let is_mapped = || std::fs::read_to_string("/proc/self/maps").expect("/proc").contains("goes_with_its_owner");
+        let mapping = Mapping::shared(file.as_fd(), 8192).expect("a mapping");
+        assert_eq!(mapping.len(), 8192);
+        assert!(!mapping.as_ptr().is_null());
+        assert!(is_mapped());
+        drop(mapping);
+        assert!(!is_mapped());
+    }
+
+    #[test]
+    fn a_lock_on_a_descriptor_that_can_do_nothing_is_an_error() {
+        let place = open("/dev/null", OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).expect("/dev/null");
+        let errno = |error: io::Error| error.raw_os_error();
+        assert_eq!(lock_byte(&place, 3).map_err(errno), Err(Some(libc::EBADF)));
+        assert_eq!(unlock_byte(&place, 3).map_err(errno), Err(Some(libc::EBADF)));
+        assert_eq!(byte_is_locked(&place, 3).map_err(errno), Err(Some(libc::EBADF)));
+    }
+
+    #[test]
     fn a_byte_lock_ends_with_its_description() {
         let _turn = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
         let file = file();
@@ -316,6 +338,8 @@ mod tests {
         assert!(!process_runs(child.id()));
         child.wait().expect("wait");
         assert!(!process_runs(0));
+        // Above every number that the kernel gives out.
+        assert!(!process_runs(i32::MAX.cast_unsigned()));
     }
 
     #[test]
@@ -334,6 +358,71 @@ mod tests {
         unsafe { libc::waitpid(pid, &raw mut status, 0) };
         assert_eq!(status, 0, "the child saw the mark");
         assert!(mark.is_ours());
+    }
+
+    /// Bytes of this process that a fork wipes.
+    fn wiped_by_a_fork() -> usize {
+        let maps = std::fs::read_to_string("/proc/self/smaps").expect("/proc");
+        let mut size = 0;
+        let mut sum = 0;
+        for line in maps.lines() {
+            if let Some(rest) = line.strip_prefix("Size:") {
+                size = rest.trim().strip_suffix(" kB").and_then(|count| count.parse().ok()).expect("a size");
+            } else if line.strip_prefix("VmFlags:").is_some_and(|flags| flags.split(' ').any(|flag| flag == "wf")) {
+                sum += size << 10;
+            }
+        }
+        sum
+    }
+
+    #[test]
+    fn a_mark_takes_one_page_and_gives_it_back() {
+        let _turn = CHILDREN.lock().unwrap_or_else(PoisonError::into_inner);
+        let before = wiped_by_a_fork();
+        let mark = ForkMark::new().expect("a page");
+        assert_eq!(wiped_by_a_fork(), before + rustix::param::page_size());
+        drop(mark);
+        assert_eq!(wiped_by_a_fork(), before);
+    }
+
+    /// Whether a thread of this process sleeps in a system call.
+    fn sleeps_in(thread: i32, call: libc::c_long) -> bool {
+        let told = std::fs::read_to_string(format!("/proc/self/task/{thread}/syscall")).unwrap_or_default();
+        told.split(' ').next() == Some(&call.to_string())
+    }
+
+    #[test]
+    fn a_futex_wait_lasts_until_it_is_woken() {
+        use std::sync::atomic::AtomicI32;
+        if !std::path::Path::new("/proc/self/syscall").exists() {
+            eprintln!("skipped: the kernel does not tell what a thread waits for");
+            return;
+        }
+        for scope in [Scope::Threads, Scope::Processes] {
+            let (word, thread, waits) = (AtomicU32::new(0), AtomicI32::new(0), AtomicU32::new(0));
+            std::thread::scope(|threads| {
+                threads.spawn(|| {
+                    thread.store(rustix::thread::gettid().as_raw_nonzero().get(), Ordering::SeqCst);
+                    // It may return for no reason, but not always.
+                    while word.load(Ordering::SeqCst) == 0 && waits.fetch_add(1, Ordering::SeqCst) < 1000 {
+                        futex_wait(&word, 0, None, scope);
+                    }
+                });
+                while !sleeps_in(thread.load(Ordering::SeqCst), libc::SYS_futex) {
+                    assert!(waits.load(Ordering::SeqCst) < 1000, "{scope:?}: it never sleeps");
+                    std::thread::yield_now();
+                }
+                word.store(1, Ordering::SeqCst);
+                futex_wake(&word, scope);
+            });
+        }
+    }
+
+    #[test]
+    fn the_library_is_named_and_numbers_do_not_repeat() {
+        #[cfg(target_env = "gnu")]
+        assert!(c_library().starts_with("glibc 2."), "{}", c_library());
+        assert_ne!(random_number().expect("getrandom"), random_number().expect("getrandom"));
     }
 
     #[test]

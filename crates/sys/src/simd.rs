@@ -532,6 +532,37 @@ mod tests {
     }
 
     #[test]
+    fn is_zero_sees_bytes_that_are_all_the_same() {
+        for len in [2, 16, 32, 64, 128, 130, 256, 1000] {
+            for backend in Backend::available() {
+                assert!(!backend.is_zero(&vec![5; len]), "{} of {len}", backend.name());
+            }
+        }
+    }
+
+    #[test]
+    fn the_functions_without_a_backend_do_what_the_best_one_does() {
+        let mut table = [0; 256];
+        table.copy_from_slice(&noise(256));
+        let (mut found, mut expected) = (noise(301), noise(301));
+        translate(&table, &mut found);
+        naive::translate(&table, &mut expected);
+        assert_eq!(found, expected);
+        swab_pairs(&mut found);
+        naive::swab_pairs(&mut expected);
+        assert_eq!(found, expected);
+        assert!(is_zero(&[0; 301]) && !is_zero(&found));
+    }
+
+    #[test]
+    fn backends_have_names_of_their_own() {
+        let names: Vec<&str> = Backend::available().map(Backend::name).collect();
+        let distinct: std::collections::BTreeSet<&str> = names.iter().copied().collect();
+        assert_eq!(distinct.len(), names.len(), "{names:?}");
+        assert_eq!(names.last(), Some(&"portable"));
+    }
+
+    #[test]
     fn trimmed_len_stops_at_the_last_other_byte() {
         for span in spans() {
             let mut buf = vec![b' '; span.end + 80];

@@ -338,4 +338,29 @@ mod tests {
         // The reader was closed with the ring, and nothing is left in the pipe to be read.
         assert_eq!(rustix::io::write(&writer, b"x"), Err(Errno::PIPE));
     }
+
+    #[test]
+    fn a_drop_lasts_as_long_as_a_read_into_the_buffer() {
+        if !std::path::Path::new("/proc/self/syscall").exists() {
+            eprintln!("skipped: the kernel does not tell what a thread waits for");
+            return;
+        }
+        let Some(mut ring) = ring() else { return };
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        let reader = ring.take(reader.into());
+        ring.read(reader, 0, 0..8, 0).expect("free");
+        let (tell, told) = std::sync::mpsc::channel();
+        let dropper = std::thread::spawn(move || {
+            tell.send(rustix::thread::gettid().as_raw_nonzero()).expect("a listener");
+            drop(ring);
+        });
+        let call = format!("/proc/self/task/{}/syscall", told.recv().expect("a thread"));
+        let waits = libc::SYS_io_uring_enter.to_string();
+        while std::fs::read_to_string(&call).unwrap_or_default().split(' ').next() != Some(&waits) {
+            assert!(!dropper.is_finished(), "the ring is gone while the kernel may still write to its buffer");
+            std::thread::yield_now();
+        }
+        std::io::Write::write_all(&mut writer, b"12345678").expect("room");
+        dropper.join().expect("no panic");
+    }
 }
