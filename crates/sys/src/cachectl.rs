@@ -176,10 +176,7 @@ mod tests {
 
     /// A file on the file system of the sources, with `pages` pages of data in the cache.
     fn cached_file(pages: usize) -> File {
-        let directory = env!("CARGO_MANIFEST_DIR");
-        let path = format!("{directory}/cachectl-{}-{pages}.tmp", std::process::id());
-        let mut file = File::options().read(true).write(true).create_new(true).open(&path).unwrap();
-        std::fs::remove_file(&path).unwrap();
+        let mut file = tempfile::tempfile_in(env!("CARGO_MANIFEST_DIR")).unwrap();
         file.write_all(&vec![1; pages * rustix::param::page_size()]).unwrap();
         file
     }
