@@ -53,7 +53,7 @@ fn what_is_not_a_sound_pipe_of_ours_is_refused_with_the_reason() {
         ("empty", |file| File::create(file).map(drop).expect("the file"), "not a shared pipe"),
         ("text", |file| std::fs::write(file, [b'x'; 9000]).expect("the file"), "not a shared pipe"),
         ("other magic", |file| edit(file, 0, b"X"), "not a shared pipe"),
-        ("other version", |file| edit(file, 8, &[9]), "a shared pipe of version 9, not 1"),
+        ("other version", |file| edit(file, 8, &[9]), "a shared pipe of version 9, not 2"),
         ("damaged", |file| edit(file, 50, &[7]), "a shared pipe with a damaged header"),
         ("damaged name", |file| edit(file, 75, b"?"), "a shared pipe with a damaged header"),
         ("cut in the header", |file| cut(file, 20), "a shared pipe that was cut short"),
