@@ -395,6 +395,7 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use super::*;
+    #[cfg(not(miri))]
     use std::os::fd::AsFd;
 
     #[test]
