@@ -357,16 +357,7 @@ impl Running {
     }
 
     fn read(&mut self, length: usize) -> Vec<u8> {
-        let mut bytes = vec![0; length];
-        let stdout = self.stdout.as_mut().unwrap();
-        let mut done = 0;
-        while done < length {
-            assert!(support::readable(&*stdout, LIMIT), "{done} of {length} bytes came");
-            let got = stdout.read(&mut bytes[done..]).unwrap();
-            assert_ne!(got, 0, "the output ended after {done} of {length} bytes");
-            done += got;
-        }
-        bytes
+        support::read_whole(self.stdout.as_mut().unwrap(), length)
     }
 
     /// One read of standard error; false at its end.

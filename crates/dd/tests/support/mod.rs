@@ -7,7 +7,7 @@ pub(crate) mod text;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read, Seek as _, SeekFrom, Write as _};
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -264,6 +264,19 @@ pub(crate) fn wait(child: &mut Child, limit: Duration) -> Option<ExitStatus> {
 
 fn timespec(time: Duration) -> Timespec {
     Timespec::try_from(time).expect("a time limit of seconds")
+}
+
+/// Reads `length` bytes of a program's output, each within the limit.
+pub(crate) fn read_whole(output: &mut (impl Read + AsFd), length: usize) -> Vec<u8> {
+    let mut bytes = vec![0; length];
+    let mut done = 0;
+    while done < length {
+        assert!(readable(&*output, LIMIT), "{done} of {length} bytes came");
+        let got = output.read(&mut bytes[done..]).unwrap();
+        assert_ne!(got, 0, "the output ended after {done} of {length} bytes");
+        done += got;
+    }
+    bytes
 }
 
 /// Waits until a descriptor can be read, or has ended; false if the time is up first.
