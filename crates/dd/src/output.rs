@@ -194,6 +194,7 @@ impl Sink {
         blocks: &[u8],
         pause: &mut P,
     ) -> (usize, u64, Result<(), Cut>) {
+        debug_assert!(!self.expects_again(), "what is in the file already is the plain loop's to pass over");
         if self.holes == Holes::Write {
             let (written, outcome) = self.write_all(blocks, pause);
             self.tap(&blocks[..written]);

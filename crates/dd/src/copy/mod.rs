@@ -161,7 +161,9 @@ pub fn run(job: &mut Job<'_>, choice: &Choice) -> (Result<Ending, Halt>, Vec<(&'
     let mut moved = Vec::new();
     for strategy in STRATEGIES {
         let last = strategy.name == "pump";
+        // A record of which the output has a part already is the plain loop's to end: it alone passes over that part.
         let wanted = match &choice.forced {
+            _ if job.sink.expects_again() => last,
             Some(name) => last || *name == strategy.name,
             None => (strategy.worthwhile)(job),
         };
@@ -204,3 +206,7 @@ impl Ending {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files and pipes.
+mod tests;

@@ -1,6 +1,7 @@
 //! Each system call in turn fails, is cut short or is refused, and no copy is wrong, silent or stuck for it.
 
 use std::fs;
+use std::io::Read as _;
 use std::path::PathBuf;
 
 use crate::devices;
@@ -419,6 +420,27 @@ fn an_optional_call_may_stop_working_midway() {
             copy_every_way(&bench, &data, &plan, "refused midway");
         }
     }
+}
+
+/// The pipe is full and gives way by a page, so that the second loan ends within a block; the third is refused.
+#[test]
+fn zeros_that_a_pipe_has_are_not_written_once_more_when_it_takes_no_more_loans() {
+    or_skip!(needs_sysfault());
+    let (mut reader, writer) = std::io::pipe().expect("a pipe");
+    let width = rustix::pipe::fcntl_setpipe_size(&writer, 1 << 20).expect("a wide pipe");
+    let plan = Plan::on(&[&[libc::SYS_vmsplice]], Hit::Fail(libc::EINVAL)).onwards_from(3);
+    let running = dd(&["if=/dev/zero", "bs=64k", "count=64", "iflag=fullblock"]).stdout(writer).faults(plan).start();
+    let mut got = vec![7; 4096];
+    for read in [&mut got[..], &mut []] {
+        while running.is_running() && rustix::io::ioctl_fionread(&reader).is_ok_and(|held| held < width as u64) {
+            std::thread::yield_now();
+        }
+        reader.read_exact(read).expect("a page");
+    }
+    reader.read_to_end(&mut got).expect("zeros");
+    let ran = running.wait().succeeds();
+    assert_bytes(&got, &vec![0; 4 << 20], &ran.show());
+    assert_eq!(ran.records(), ["64+0 records in", "64+0 records out"], "{}", ran.show());
 }
 
 #[test]
