@@ -201,6 +201,14 @@ pub(crate) fn disposition(command: &mut Command, signal: i32, handler: libc::sig
     unsafe { command.pre_exec(set) };
 }
 
+/// The command ignores none of the signals that the tests send. A shell that runs the tests in the background has some
+/// ignored, and that is inherited.
+pub(crate) fn ignoring_nothing(command: &mut Command) {
+    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1] {
+        disposition(command, signal, libc::SIG_DFL);
+    }
+}
+
 /// Sends a signal to a process that the test started and has not yet waited for.
 pub(crate) fn send(pid: u32, signal: i32) {
     let pid = i32::try_from(pid).expect("a process number");
