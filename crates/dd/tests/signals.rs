@@ -3,8 +3,6 @@
 //! What another process does is waited for by its output or its state in /proc; no sleep decides an order.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
-#[path = "support/devices.rs"]
-mod devices;
 mod support;
 
 use std::fs::{self, File};
@@ -57,7 +55,6 @@ impl Running {
         let (stdin_reader, stdin) = support::pipe();
         let (stdout, stdout_writer) = support::pipe();
         command.stdin(Stdio::from(stdin_reader)).stdout(Stdio::from(stdout_writer)).stderr(Stdio::from(stderr_writer));
-        devices::ignoring_nothing(&mut command);
         let child = command.spawn().unwrap();
         drop(command);
         Running {

@@ -3,6 +3,8 @@
 #![allow(clippy::cast_possible_truncation, reason = "sizes of tests are small")]
 
 mod cache;
+#[path = "../support/devices.rs"]
+mod devices;
 mod ends;
 mod full;
 mod reflink;

@@ -54,6 +54,7 @@ impl<'a> Copy<'a> {
 
     /// The command, ready to run, and where it will say what moved the bytes.
     pub(crate) fn command(&self, report: &Path) -> Command {
+        crate::devices::ignore_nothing();
         let program = env!("CARGO_BIN_EXE_fdd");
         let mut command = match self.under.split_first() {
             None => Command::new(program),

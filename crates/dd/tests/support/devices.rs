@@ -201,12 +201,16 @@ pub(crate) fn disposition(command: &mut Command, signal: i32, handler: libc::sig
     unsafe { command.pre_exec(set) };
 }
 
-/// The command ignores none of the signals that the tests send. A shell that runs the tests in the background has some
-/// ignored, and that is inherited.
-pub(crate) fn ignoring_nothing(command: &mut Command) {
-    for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1] {
-        disposition(command, signal, libc::SIG_DFL);
-    }
+/// From now on this process, and whatever it starts, ignores none of the signals that the tests send: a shell that runs the
+/// tests in the background has some ignored, and that is inherited.
+pub(crate) fn ignore_nothing() {
+    static ONCE: std::sync::Once = std::sync::Once::new();
+    ONCE.call_once(|| {
+        for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1] {
+            // SAFETY: SIG_DFL runs no code.
+            unsafe { libc::signal(signal, libc::SIG_DFL) };
+        }
+    });
 }
 
 /// Sends a signal to a process that the test started and has not yet waited for.

@@ -89,7 +89,7 @@ pub(crate) fn tool<S: AsRef<std::ffi::OsStr>>(program: &Path, operands: &[S]) ->
     command.args(operands);
     command.env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    devices::ignoring_nothing(&mut command);
+    devices::ignore_nothing();
     Job { command, plan: None, moved: None }
 }
 

@@ -2,6 +2,7 @@
 //! What is expected lives in the tests; the comparison of a table's row lives in [`row`].
 #![allow(dead_code, reason = "each test binary uses its own part of this module")]
 
+pub(crate) mod devices;
 pub(crate) mod row;
 pub(crate) mod text;
 
@@ -180,6 +181,7 @@ pub(crate) fn data_map(path: &Path) -> Vec<(u64, u64)> {
 
 /// A command that has argv[0] `dd`, the C locale, and a working directory.
 pub(crate) fn command<S: AsRef<OsStr>>(dd: &Dd, args: &[S], cwd: &Path) -> Command {
+    devices::ignore_nothing();
     let mut command = Command::new(&dd.path);
     command.arg0("dd").args(args).current_dir(cwd).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT");
     command.env_remove("LANGUAGE");
@@ -190,6 +192,7 @@ pub(crate) fn command<S: AsRef<OsStr>>(dd: &Dd, args: &[S], cwd: &Path) -> Comma
 pub(crate) fn shell<S: AsRef<OsStr>>(dd: &Dd, script: &str, args: &[S], cwd: &Path) -> Command {
     let mut path = OsString::from(&dd.bin);
     path.push(":/usr/sbin:/usr/bin:/sbin:/bin");
+    devices::ignore_nothing();
     let mut command = Command::new("/bin/sh");
     command.args(["-c", script, "sh"]).args(args).current_dir(cwd);
     command.env("PATH", path).env("LC_ALL", "C").env_remove("POSIXLY_CORRECT").env_remove("LANGUAGE");
