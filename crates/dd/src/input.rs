@@ -358,7 +358,8 @@ impl Source {
         if let Some(position) = &mut self.position {
             *position += widen(got);
         }
-        if got < buf.len() && got > 0 && pause.interruptions() != before {
+        // Zeros have no end: only a signal cuts them short, also one that has no handler and that nobody counts, as SIGSTOP.
+        if got < buf.len() && got > 0 && (pause.interruptions() != before || self.facts.kind == Kind::Zero) {
             return self.read_on(got, buf, pause);
         }
         Ok(got)

@@ -373,6 +373,23 @@ fn a_file_system_that_transfers_less_is_asked_again() {
     }
 }
 
+/// What a signal without a handler does to it, SIGSTOP with SIGCONT.
+#[test]
+fn a_read_of_zeros_that_was_cut_short_is_no_record() {
+    or_skip!(needs_sysfault());
+    for &way in WAYS {
+        for operands in [&["bs=300000", "count=20"][..], &["ibs=4000", "obs=9000", "count=100"], &["bs=1M", "count=70000B"]]
+        {
+            let operands = [&["if=/dev/zero"], operands].concat();
+            let wanted = dd(&operands).by(way).run().succeeds();
+            let plan = Plan::on(&[READ], Hit::Halve).only("/dev/zero");
+            let ran = dd(&operands).by(way).faults(plan).run().succeeds();
+            assert_bytes(&ran.out, &wanted.out, &ran.show());
+            assert_eq!(ran.records(), wanted.records(), "{}", ran.show());
+        }
+    }
+}
+
 /// What sandboxes and older kernels answer.
 const REFUSALS: &[i32] = &[libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::EOPNOTSUPP, libc::EXDEV];
 
