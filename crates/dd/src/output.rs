@@ -333,7 +333,10 @@ impl Sink {
                 self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
                 Ok(())
             }
-            Err(errno) if self.facts.position.is_some() => Err(refused(errno)),
+            // What has offsets is no tape, whatever it said when it was opened.
+            Err(errno) if self.facts.position.is_some() || matches!(self.facts.kind, Kind::Regular | Kind::Block) => {
+                Err(refused(errno))
+            }
             Err(errno) => self.pass_over(amount, errno, pause),
         }
     }

@@ -228,6 +228,20 @@ fn fail_into_a_region(way: Way) {
     report(&found);
 }
 
+#[test]
+fn a_file_that_cannot_seek_any_more_is_not_passed_over_by_reading() {
+    or_skip!(needs_sysfault());
+    let bench = Bench::new(&pattern(5000), Way::Best);
+    let old = pattern(7000);
+    bench.reset(Some(&old));
+    let output = fs::File::options().read(true).write(true).open(&bench.to).expect("it is there");
+    let plan = Plan::on(&[&[libc::SYS_lseek]], Hit::Fail(libc::EINVAL)).only(&bench.to.display().to_string());
+    let operands = [operand("if", &bench.from), "bs=2000".into(), "seek=5".into()];
+    let ran = dd(&operands).stdout(output).faults(plan).run().fails();
+    assert!(ran.err.contains("cannot seek"), "{}", ran.show());
+    assert_bytes(&read_all(&bench.to), &old, &ran.show());
+}
+
 /// Calls that a signal can end with nothing done.
 const INTERRUPTIBLE: &[&[i64]] = &[READ, WRITE, SYNC, OPEN, WAIT, &[libc::SYS_ftruncate], RING];
 
