@@ -35,6 +35,8 @@ pub struct Source {
     short: bool,
     pub(crate) partial: Partial,
     found: Option<Found>,
+    /// The beginning of the next record: a faster way has read it and leaves it to the plain loop.
+    begun: Vec<u8>,
     /// Reading has met the end of the file.
     pub at_end: bool,
     /// Reading is over: see `end`.
@@ -144,6 +146,7 @@ impl Source {
             short: false,
             partial: Partial::default(),
             found: None,
+            begun: Vec::new(),
             at_end: false,
             ended: false,
             rescue: None,
@@ -274,7 +277,7 @@ impl Source {
             return (0, Ok(()));
         }
         self.advice.before(self.fd.as_fd(), buf.len());
-        let mut filled = 0;
+        let mut filled = if self.begun.is_empty() { 0 } else { self.take_begun(buf) };
         let outcome = loop {
             match self.read_once(&mut buf[filled..], pause) {
                 Ok(0) => {
@@ -328,6 +331,24 @@ impl Source {
     #[cold]
     pub(crate) fn found(&mut self, result: Result<usize, Errno>, before: u32) {
         self.found = Some(Found { before, result });
+    }
+
+    /// A faster way has read the `begun` bytes of a record and then met `errno`: the next read says so.
+    pub(crate) fn broke_off(&mut self, begun: &[u8], errno: Errno) {
+        self.begun = begun.to_vec();
+        self.found = Some(Found { before: 0, result: Err(errno) });
+    }
+
+    /// The next read has something to say that is known already.
+    pub(crate) fn has_found(&self) -> bool {
+        self.found.is_some()
+    }
+
+    #[cold]
+    fn take_begun(&mut self, buf: &mut [u8]) -> usize {
+        let begun = std::mem::take(&mut self.begun);
+        buf[..begun.len()].copy_from_slice(&begun);
+        begun.len()
     }
 
     /// What is there now, whatever fullblock says.

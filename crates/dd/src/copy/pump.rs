@@ -46,7 +46,7 @@ fn is_even(job: &Job<'_>) -> bool {
 /// made the call itself.
 fn whole_records(job: &mut Job<'_>, record: &mut [u8], intake: &Intake<'_>) -> Result<(), Halt> {
     let Job { plan, source, sink, monitor, gathered, .. } = job;
-    if *gathered > 0 || sink.expects_again() || source.partial.is_pending() {
+    if *gathered > 0 || sink.expects_again() || source.has_found() || source.partial.is_pending() {
         return Ok(());
     }
     let block = record.len();

@@ -59,8 +59,15 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
             }
             Ok(got) => (got, false),
             Err(Cut::Stopped) => return Err(Halt::Stopped),
-            // The plain loop asks once more and words it.
-            Err(Cut::Os(_)) => (0, true),
+            // The plain loop words it, at the record that it broke. Asked once more, the pipe could go on with another one.
+            Err(Cut::Os(errno)) => {
+                if carried > 0 && !job.plan.input.fullblock {
+                    short(job, &mut intake, &mut gather, &mut input[..ibs], carried)?;
+                    carried = 0;
+                }
+                job.source.broke_off(&input[..carried], errno);
+                break;
+            }
         };
         // A plain pipe gives all that it has; one in packet mode gives a packet, which is a record however short.
         packets |= widen(got) < there.min(widen(room - carried));

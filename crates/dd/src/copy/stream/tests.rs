@@ -196,6 +196,15 @@ fn an_error_of_the_pipe_is_that_of_the_plain_loop() {
     for (script, operands) in [
         (&[Ok(1000), Err(Errno::IO), Err(Errno::IO)][..], "bs=1000"),
         (&[Ok(300), Err(Errno::IO), Err(Errno::IO)], "bs=1000"),
+        // Asked once more it would go on, but not with the record that it broke.
+        (&[Ok(1000), Err(Errno::IO)], "bs=1000"),
+        (&[Ok(300), Err(Errno::IO)], "bs=1000 iflag=fullblock"),
+        (&[Ok(300), Err(Errno::IO)], "bs=1000 iflag=fullblock conv=sync"),
+        (&[Ok(300), Ok(300), Err(Errno::IO)], "ibs=1000 obs=400 iflag=fullblock count=7"),
+        (&[Ok(1000), Ok(300), Err(Errno::IO)], "ibs=1000 obs=400 iflag=fullblock conv=swab"),
+        (&[Ok(300), Err(Errno::IO)], "bs=1000 iflag=fullblock conv=noerror"),
+        (&[Ok(300), Err(Errno::IO), Ok(100)], "bs=1000 iflag=fullblock conv=noerror,sync"),
+        (&[Ok(300), Err(Errno::IO), Ok(100)], "bs=1000 conv=noerror,sync"),
     ] {
         let medium = || Medium { reads: Mutex::new(script.iter().copied().collect()), ..Medium::default() };
         let (plain, fast) = (over(medium(), "pump", operands, &data), over(medium(), "stream", operands, &data));
