@@ -26,6 +26,8 @@ const MODE: Mode = Mode::from_bits_truncate(0o666);
 /// A write to a pipe of up to so many bytes is not mixed with those of others, which they can see.
 pub(crate) const PIPE_BUF: usize = 4096;
 
+static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
+
 pub struct Sink {
     kernel: Arc<dyn Kernel>,
     fd: OwnedFd,
@@ -206,17 +208,12 @@ impl Sink {
             let zeros = run_of(&blocks[done..], self.obs, true);
             if zeros > 0 {
                 self.hole += widen(zeros);
-                self.tap(&blocks[done..done + zeros]);
                 skipped += widen(zeros / self.obs);
                 done += zeros;
                 continue;
             }
-            if let Err(cut) = self.settle_hole(false, pause) {
-                return (done, skipped, Err(cut));
-            }
             let data = run_of(&blocks[done..], self.obs, false);
-            let (written, outcome) = self.write_all(&blocks[done..done + data], pause);
-            self.tap(&blocks[done..done + written]);
+            let (written, outcome) = self.write_behind_hole(&blocks[done..done + data], pause);
             done += written;
             if outcome.is_err() {
                 return (done, skipped, outcome);
@@ -387,20 +384,37 @@ impl Sink {
         if self.holes != Holes::Write {
             if simd::is_zero(block) {
                 self.hole += widen(block.len());
-                self.tap(block);
                 return (block.len(), Ok(()));
             }
-            if self.hole > 0
-                && let Err(cut) = self.settle_hole(false, pause)
-            {
-                return (0, Err(cut));
-            }
         }
-        let (written, outcome) = self.write_all(block, pause);
-        self.tap(&block[..written]);
+        let (written, outcome) = self.write_behind_hole(block, pause);
         if outcome.is_ok() && self.stride > 1 {
             return (written, self.leap(written));
         }
+        (written, outcome)
+    }
+
+    /// The pending run of zeros, then `bytes`. Where that run was passed over by a seek alone and nothing of `bytes` gets
+    /// behind it, it is not in the file, and still to be made.
+    #[inline]
+    fn write_behind_hole<P: Pause + ?Sized>(&mut self, bytes: &[u8], pause: &mut P) -> (usize, Result<(), Cut>) {
+        let (from, hole) = (self.position, self.hole);
+        if hole > 0
+            && let Err(cut) = self.settle_hole(false, pause)
+        {
+            self.tap_zeros(hole - self.hole);
+            return (0, Err(cut));
+        }
+        let (written, outcome) = self.write_all(bytes, pause);
+        if hole > 0 && written == 0 && outcome.is_err() {
+            (self.position, self.hole) = (from, hole);
+            if let Some(from) = from {
+                let _ = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(from));
+            }
+            return (0, outcome);
+        }
+        self.tap_zeros(hole);
+        self.tap(&bytes[..written]);
         (written, outcome)
     }
 
@@ -419,6 +433,17 @@ impl Sink {
     fn tap(&mut self, bytes: &[u8]) {
         if let Some(tap) = &mut self.tap {
             tap.update(bytes);
+        }
+    }
+
+    #[inline]
+    fn tap_zeros(&mut self, mut len: u64) {
+        if let Some(tap) = &mut self.tap {
+            while len > 0 {
+                let piece = usize::try_from(len).unwrap_or(ZEROS.len()).min(ZEROS.len());
+                tap.update(&ZEROS[..piece]);
+                len -= widen(piece);
+            }
         }
     }
 
@@ -535,7 +560,6 @@ impl Sink {
     }
 
     fn write_zeros<P: Pause + ?Sized>(&mut self, mut len: u64, pause: &mut P) -> Result<(), Cut> {
-        static ZEROS: [u8; 64 << 10] = [0; 64 << 10];
         if self.direct {
             self.leave_direct(pause);
         }
@@ -574,7 +598,10 @@ impl Sink {
     /// # Errors
     /// The zeros could neither be stepped over nor written.
     pub fn finish<P: Pause + ?Sized>(&mut self, pause: &mut P) -> Result<(), Cut> {
-        if self.hole > 0 { self.settle_hole(true, pause) } else { Ok(()) }
+        let hole = self.hole;
+        let settled = if hole > 0 { self.settle_hole(true, pause) } else { Ok(()) };
+        self.tap_zeros(hole - self.hole);
+        settled
     }
 
     /// Whether `sync` has anything to do, so that progress can say something before a long wait.

@@ -3,8 +3,10 @@
 use std::fs::{self, File, OpenOptions};
 use std::path::Path;
 
+use sha2::{Digest as _, Sha256};
+
 use crate::devices::{Cgroup, Tmpfs};
-use crate::fault_run::{assert_bytes, dd, operand, pattern, read_all};
+use crate::fault_run::{WAYS, assert_bytes, dd, operand, pattern, read_all};
 use crate::or_skip;
 
 const MIB: u64 = 1 << 20;
@@ -132,6 +134,37 @@ fn a_file_size_limit_is_reached_exactly() {
         assert!(ran.err.contains("File too large"), "{}", ran.show());
         assert_bytes(&read_all(&to), &data[..512_000], &ran.show());
         assert_eq!(ran.copied(), Some(512_000), "{}", ran.show());
+    }
+}
+
+/// Zeros that were stepped over are there once something follows them, or the file has its length.
+#[test]
+fn zeros_that_a_limit_keeps_out_of_a_file_are_neither_counted_nor_hashed() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
+    let mut data = pattern(1_000_000);
+    data[400_000..700_000].fill(0);
+    for (len, rest) in [
+        (1_000_000, "bs=1000 conv=sparse"),
+        (1_000_000, "bs=1000 conv=punch"),
+        (1_000_000, "bs=100000 conv=sparse"),
+        (1_000_000, "ibs=1000 obs=700 conv=sparse"),
+        (1_000_000, "bs=1000 conv=sparse buffer=1M"),
+        (700_000, "bs=1000 conv=sparse"),
+        (700_000, "ibs=1000 obs=700 conv=punch"),
+    ] {
+        fs::write(&from, &data[..len]).expect("written");
+        for &way in WAYS {
+            let mut operands = vec![operand("if", &from), operand("of", &to), "hash=sha256".into()];
+            operands.extend(rest.split(' ').map(str::to_owned));
+            anew(&to);
+            let ran = dd(&operands).by(way).ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, 512_000).run().fails();
+            let got = read_all(&to);
+            assert_bytes(&got, &data[..got.len()], &ran.show());
+            assert_eq!(ran.copied(), Some(got.len() as u64), "{}", ran.show());
+            let digest: String = Sha256::digest(&got).iter().map(|byte| format!("{byte:02x}")).collect();
+            assert!(ran.err.contains(&digest), "{digest} is that of the output: {}", ran.show());
+        }
     }
 }
 
