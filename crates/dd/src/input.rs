@@ -1,5 +1,6 @@
 //! The input end: its descriptor, position, skipping, reading, and reading what fails.
 
+use std::cell::Cell;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 
@@ -37,6 +38,8 @@ pub struct Source {
     found: Option<Found>,
     /// The beginning of the next record: a faster way has read it and leaves it to the plain loop.
     begun: Vec<u8>,
+    /// A look at the size or the holes left the descriptor elsewhere than at `position`.
+    astray: Cell<bool>,
     /// Reading has met the end of the file.
     pub at_end: bool,
     /// Reading is over: see `end`.
@@ -147,6 +150,7 @@ impl Source {
             partial: Partial::default(),
             found: None,
             begun: Vec::new(),
+            astray: Cell::new(false),
             at_end: false,
             ended: false,
             rescue: None,
@@ -184,10 +188,8 @@ impl Source {
             Err(Errno::NXIO) => end,
             Err(_) => position,
         };
-        match self.kernel.seek(fd, SeekFrom::Start(position)) {
-            Ok(back) if back == position => found,
-            _ => position,
-        }
+        self.come_back(position);
+        if self.astray.get() { position } else { found }
     }
 
     /// A second descriptor of the same file, past the page cache. None where descriptors cannot be used past the kernel's
@@ -276,6 +278,12 @@ impl Source {
         if self.ended {
             return (0, Ok(()));
         }
+        if self.astray.get()
+            && let Some(position) = self.position
+            && let Err(errno) = self.go_to(position)
+        {
+            return (0, Err(Cut::Os(errno)));
+        }
         self.advice.before(self.fd.as_fd(), buf.len());
         let mut filled = if self.begun.is_empty() { 0 } else { self.take_begun(buf) };
         let outcome = loop {
@@ -339,9 +347,9 @@ impl Source {
         self.found = Some(Found { before: 0, result: Err(errno) });
     }
 
-    /// The next read has something to say that is known already.
+    /// The next read has something to say that is known already, or to do first.
     pub(crate) fn has_found(&self) -> bool {
-        self.found.is_some()
+        self.found.is_some() || self.astray.get()
     }
 
     #[cold]
@@ -455,11 +463,17 @@ impl Source {
             _ => {
                 let end = self.kernel.seek(fd, SeekFrom::End(0)).unwrap_or(0);
                 if let Some(position) = self.position {
-                    let _ = self.kernel.seek(fd, SeekFrom::Start(position));
+                    self.come_back(position);
                 }
                 end
             }
         }
+    }
+
+    /// Puts the descriptor where it was. Where that is refused the next read does it, or fails.
+    fn come_back(&self, position: u64) {
+        let back = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position));
+        self.astray.set(back != Ok(position));
     }
 
     /// Goes to `position`, past what could not be read.
@@ -469,6 +483,7 @@ impl Source {
     pub(crate) fn go_to(&mut self, position: u64) -> Result<(), Errno> {
         let reached = self.kernel.seek(self.fd.as_fd(), SeekFrom::Start(position))?;
         self.position = Some(reached);
+        self.astray.set(false);
         self.advice.start_at(&*self.kernel, self.fd.as_fd(), reached);
         self.short = false;
         Ok(())

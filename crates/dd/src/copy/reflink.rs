@@ -23,7 +23,7 @@ pub(crate) fn worthwhile(_: &Job<'_>) -> bool {
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     match clone(job) {
         // What comes behind the clone, such as the end of the input, is met by the plain loop.
-        Ok(()) => Ok(Outcome::Declined),
+        Ok(len) => pass_over(job, len).map(|()| Outcome::Declined),
         Err(errno) if job.plan.reflink == Reflink::Always => {
             Err(Halt::Failed(Error::Reflink { name: job.sink.name().clone(), errno }))
         }
@@ -31,7 +31,8 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     }
 }
 
-fn clone(job: &mut Job<'_>) -> Result<(), Errno> {
+/// Shares what there is to be shared, and tells how many bytes that is.
+fn clone(job: &mut Job<'_>) -> Result<u64, Errno> {
     let Job { plan, source, sink, .. } = job;
     let (Some(from), Some(to)) = (source.position(), sink.position()) else { return Err(Errno::OPNOTSUPP) };
     if source.facts.kind != Kind::Regular || sink.facts.kind != Kind::Regular || !is_plain(plan, sink.holes()) {
@@ -50,12 +51,20 @@ fn clone(job: &mut Job<'_>) -> Result<(), Errno> {
         return Err(Errno::OPNOTSUPP);
     }
     if len == 0 && there > 0 {
-        return Ok(());
+        return Ok(0);
     }
     // Of an empty file too it is asked, so that `always` holds.
     clone_range(sink.fd(), to, source.fd(), from, len)?;
-    source.go_to(from + len)?;
-    sink.go_to(to + len).map_err(|_| Errno::SPIPE)?;
+    Ok(len)
+}
+
+/// Both descriptors go behind the `len` bytes that are shared; where one will not, nobody can go on from there.
+fn pass_over(job: &mut Job<'_>, len: u64) -> Result<(), Halt> {
+    let Job { plan, source, sink, .. } = job;
+    let (Some(from), Some(to)) = (source.position(), sink.position()) else { return Ok(()) };
+    let (ibs, obs) = sizes(plan);
+    source.go_to(from + len).map_err(|errno| Halt::Failed(source.read_error(errno)))?;
+    sink.go_to(to + len).map_err(Halt::Failed)?;
     let tally = &mut job.monitor.tally;
     tally.read = plus(tally.read, len, widen(ibs));
     tally.written = plus(tally.written, len, widen(obs));

@@ -5,7 +5,7 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use crate::devices;
-use crate::fault_run::{Job, Ran, Running, WAYS, Way, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
+use crate::fault_run::{Job, Ran, Running, WAYS, Way, assert_bytes, dd, needs_root, needs_sysfault, operand, pattern, read_all};
 use crate::faultfs::{FaultFs, Op, Rule};
 use crate::or_skip;
 use crate::sysfault::{
@@ -162,6 +162,72 @@ fn no_failed_call_of_a_large_copy_goes_unsaid() {
     let step = |n| if n < 40 { n + 1 } else { n + n / 3 };
     let operands = ["bs=64k", "conv=fdatasync", "oflag=nocache"];
     fail_each_call(&pattern(12 << 20), &operands, &[libc::EIO, libc::EINVAL], step);
+}
+
+/// Fails each seek of `from`, once and from then on. What is asked of its size or holes moves the descriptor too.
+fn fail_each_seek(from: &std::path::Path, data: &[u8], operands: &[&str]) {
+    let to = tempfile::NamedTempFile::new().expect("a file");
+    let mut found = Vec::new();
+    for once in [true, false] {
+        for n in 1..100 {
+            fs::write(to.path(), b"").expect("written");
+            let ends = [operand("if", from), operand("of", to.path())];
+            let operands: Vec<&str> = ends.iter().map(String::as_str).chain(operands.iter().copied()).collect();
+            let plan = Plan::on(&[&[libc::SYS_lseek]], Hit::Fail(libc::EIO)).only(&from.display().to_string());
+            let plan = if once { plan.nth(n) } else { plan.onwards_from(n) };
+            let ran = dd(&operands).faults(plan).run();
+            let got = read_all(to.path());
+            if let Some(what) = wrong(&ran, got == data, data.starts_with(&got)) {
+                found.push(format!("{what}, {} bytes: {}", got.len(), ran.show()));
+            }
+            if ran.report.faults.is_empty() {
+                break;
+            }
+        }
+    }
+    report(&found);
+}
+
+#[test]
+fn no_failed_seek_of_a_file_with_holes_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    let mut data = pattern(4 << 20);
+    data[1 << 20..3 << 20].fill(0);
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    let file = from.as_file();
+    file.set_len(4 << 20).expect("a length");
+    for part in [0..1 << 20, 3 << 20..4 << 20] {
+        std::os::unix::fs::FileExt::write_all_at(file, &data[part.clone()], part.start as u64).expect("written");
+    }
+    for operands in [&["bs=64k", "conv=sparse"][..], &["bs=64k"], &["bs=64k", "conv=sparse", "skip=0", "hash=md5"]] {
+        fail_each_seek(from.path(), &data, operands);
+    }
+}
+
+#[test]
+fn no_failed_seek_of_a_block_device_goes_unsaid() {
+    or_skip!(needs_sysfault());
+    or_skip!(needs_root());
+    let data = pattern(3 << 20);
+    let image = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(image.path(), &data).expect("written");
+    let disk = or_skip!(devices::Loop::attach(image.path(), 512, devices::Access::ReadOnly));
+    for operands in [&["bs=64k"][..], &["bs=1000"], &["bs=1M"], &["ibs=512", "obs=4096"]] {
+        fail_each_seek(disk.path(), &data, operands);
+    }
+}
+
+#[test]
+fn a_clone_after_which_the_output_cannot_be_passed_over_is_an_error() {
+    or_skip!(needs_sysfault());
+    let bench = Bench::new(&pattern(16 * 1024), Way::Best);
+    // The clone is said to be made, and the seek behind it fails.
+    let calls: &[i64] = &[libc::SYS_lseek, libc::SYS_ioctl];
+    let plan = Plan::on(&[calls], Hit::Fail(0)).only(&bench.to.display().to_string()).nth(2).then(Hit::Fail(libc::EIO));
+    let ran = bench.job(&["bs=4k", "reflink=auto"]).forced("reflink").faults(plan).run().fails();
+    let hit: Vec<i64> = ran.report.faults.iter().map(|fault| fault.call).collect();
+    assert_eq!(hit, [libc::SYS_ioctl, libc::SYS_lseek], "{}", ran.show());
+    assert!(ran.err.contains("cannot seek"), "{}", ran.show());
 }
 
 #[test]
