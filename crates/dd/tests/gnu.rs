@@ -705,7 +705,7 @@ impl Place {
             } else {
                 Vec::new()
             },
-            stderr: support::text::normalised(&got.stderr),
+            stderr: support::text::without_progress(&support::text::normalised(&got.stderr)),
             input: fs::read(&input).ok(),
             output: fs::read(&output).ok(),
             holes,

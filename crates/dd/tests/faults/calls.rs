@@ -5,7 +5,9 @@ use std::io::Read as _;
 use std::path::PathBuf;
 
 use crate::devices;
-use crate::fault_run::{Job, Ran, Running, WAYS, Way, assert_bytes, dd, needs_root, needs_sysfault, operand, pattern, read_all};
+use crate::fault_run::{
+    Job, Ran, Running, WAYS, Way, assert_bytes, dd, needs_root, needs_sysfault, operand, pattern, read_all,
+};
 use crate::faultfs::{FaultFs, Op, Rule};
 use crate::or_skip;
 use crate::sysfault::{
@@ -458,7 +460,8 @@ fn a_file_system_that_transfers_less_is_asked_again() {
 fn a_read_of_zeros_that_was_cut_short_is_no_record() {
     or_skip!(needs_sysfault());
     for &way in WAYS {
-        for operands in [&["bs=300000", "count=20"][..], &["ibs=4000", "obs=9000", "count=100"], &["bs=1M", "count=70000B"]]
+        for operands in
+            [&["bs=300000", "count=20"][..], &["ibs=4000", "obs=9000", "count=100"], &["bs=1M", "count=70000B"]]
         {
             let operands = [&["if=/dev/zero"], operands].concat();
             let wanted = dd(&operands).by(way).run().succeeds();

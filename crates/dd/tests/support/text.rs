@@ -27,6 +27,13 @@ fn normal_line(line: &str) -> String {
     normal().unwrap_or_else(|| line.to_owned())
 }
 
+/// The same without lines of progress, which come where a copy takes more than a second.
+pub(crate) fn without_progress(text: &str) -> String {
+    let is_progress =
+        |line: &str| line.strip_prefix('\r').is_some_and(|rest| rest.split('\r').all(|one| one.contains(" copied, ")));
+    text.split_inclusive('\n').filter(|line| !is_progress(line)).collect()
+}
+
 /// C's `%g`: at most six significant digits, no zeros at the end of a fraction, an exponent below 1e-4 or from 1e6 on.
 pub(crate) fn general(text: &str) -> bool {
     let (mantissa, exponent) = match text.split_once('e') {
@@ -102,6 +109,17 @@ pub(crate) fn expanded(text: &str) -> String {
         rest = after;
     }
     out + rest
+}
+
+#[test]
+fn lines_of_progress_are_passed_over_and_nothing_else() {
+    let summary = "1+0 records in\n1+0 records out\n512 bytes copied, T s, R\n";
+    let progress = "\r512 bytes copied, 1 s, 512 B/s\r512 bytes copied, 2 s, 256 B/s\n";
+    assert_eq!(without_progress(&format!("{progress}{summary}")), summary);
+    assert_eq!(without_progress(&format!("{progress}dd: x\n{progress}{summary}")), format!("dd: x\n{summary}"));
+    for kept in [summary, "\rdd: x\n", "\r1 byte copied, 1 s, 1 B/s\rdd: x\n", "\n"] {
+        assert_eq!(without_progress(kept), kept);
+    }
 }
 
 #[test]
