@@ -116,7 +116,9 @@ impl Gather {
             }
             Err(Cut::Os(_)) => {
                 step_back(job, at, 0)?;
-                job.monitor.tally = since.tally;
+                // What is stepped over already is not stepped over again.
+                let sparse = job.monitor.tally.sparse;
+                job.monitor.tally = Tally { sparse, ..since.tally };
                 job.converter = since.converter;
                 job.sink.expect_again(since.taken);
                 self.hold(&since.front);

@@ -146,6 +146,51 @@ fn what_a_joined_write_took_counts_though_it_cannot_be_read_again() {
     }
 }
 
+/// A job over a medium whose writes do as `write` says, and whose reads begin with `reads`: five records of data, fifteen of
+/// zeros, and data.
+fn stepping_over(
+    write: impl Fn(usize) -> Result<usize, rustix::io::Errno> + Send + Sync + 'static,
+    reads: &[Result<usize, rustix::io::Errno>],
+) -> (Result<crate::copy::Ending, Halt>, Tally, usize) {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
+    let mut data = pattern(30_000);
+    data[5000..20_000].fill(0);
+    std::fs::write(&from, data).expect("written");
+    let plan = plan(&format!("if={} of={} bs=1000 conv=sparse", from.display(), to.display()));
+    let mut monitor = Monitor::embedded("dd".to_owned(), Locale::default());
+    let kernel = Arc::new(Medium {
+        write: Some(Box::new(move |number, _| write(number))),
+        reads: std::sync::Mutex::new(reads.to_vec().into()),
+        ..Medium::default()
+    });
+    let never = || unreachable!("it is named");
+    let mut source = Source::open(Arc::<Medium>::clone(&kernel), &plan.input, never, &mut monitor).expect("opened");
+    let mut buffers = Buffers::for_plan(&plan).expect("memory");
+    let mut sink = Sink::open(kernel, &plan.output, never, &mut monitor).expect("opened");
+    let mut job = Job::new(&plan, &mut source, &mut sink, &mut monitor, &mut buffers);
+    let (outcome, _) = run(&mut job, &Choice { forced: Some("coalesce".to_owned()) });
+    monitor.tally.take_back(sink.take_unsettled(), 1000);
+    (outcome, monitor.tally, std::fs::read(&to).expect("the output").len())
+}
+
+/// The write behind the zeros fails, and the input can be read no more.
+#[test]
+fn what_was_written_before_zeros_counts_though_it_cannot_be_read_again() {
+    let write = |number| if number == 0 { Ok(usize::MAX) } else { Err(rustix::io::Errno::NOSPC) };
+    let (outcome, tally, len) = stepping_over(write, &[Ok(usize::MAX), Err(rustix::io::Errno::INVAL)]);
+    assert!(outcome.is_ok_and(|ending| ending.failed));
+    assert_eq!((tally.bytes, tally.written, tally.sparse, len), (5000, records(5, 0), 0, 5000));
+}
+
+#[test]
+fn blocks_stepped_over_are_counted_as_such_when_the_chunk_is_walked_again() {
+    let write = |number| if number == 1 { Err(rustix::io::Errno::NOSPC) } else { Ok(usize::MAX) };
+    let (outcome, tally, len) = stepping_over(write, &[]);
+    assert!(outcome.is_ok_and(|ending| !ending.failed));
+    assert_eq!((tally.bytes, tally.written, tally.sparse, len), (30_000, records(30, 0), 15, 30_000));
+}
+
 #[test]
 fn holes_and_cut_records_are_counted_the_same_joined_or_not() {
     let dir = tempfile::tempdir().expect("a directory");
