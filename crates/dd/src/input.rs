@@ -410,6 +410,8 @@ impl Source {
                         *position += widen(got);
                     }
                 }
+                // Of zeros nothing is lost that came so far, and there is no end that a short record could be before.
+                Err(cut @ Cut::Os(_)) if self.facts.kind == Kind::Zero => return Err(cut),
                 // What came so far counts; the next read meets the error again.
                 Err(Cut::Os(_)) => break,
                 Err(Cut::Stopped) => return Err(Cut::Stopped),

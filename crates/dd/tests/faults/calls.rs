@@ -473,6 +473,24 @@ fn a_read_of_zeros_that_was_cut_short_is_no_record() {
     }
 }
 
+#[test]
+fn zeros_that_fail_behind_a_short_read_are_no_short_record() {
+    or_skip!(needs_sysfault());
+    let to = tempfile::NamedTempFile::new().expect("a file");
+    for &way in WAYS {
+        for operands in [["bs=300000", "count=3"], ["ibs=300000", "count=3"], ["bs=300000", "count=800000B"]] {
+            let ends = ["if=/dev/zero".to_owned(), operand("of", to.path())];
+            let operands: Vec<&str> = ends.iter().map(String::as_str).chain(operands).collect();
+            dd(&operands).by(way).run().succeeds();
+            let wanted = read_all(to.path());
+            let plan = Plan::on(&[READ], Hit::Halve).only("/dev/zero").nth(3).then(Hit::Fail(libc::EIO));
+            let ran = dd(&operands).by(way).faults(plan).run();
+            let got = read_all(to.path());
+            assert_eq!(wrong(&ran, got == wanted, wanted.starts_with(&got)), None, "{}", ran.show());
+        }
+    }
+}
+
 /// What sandboxes and older kernels answer.
 const REFUSALS: &[i32] = &[libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::EOPNOTSUPP, libc::EXDEV];
 
