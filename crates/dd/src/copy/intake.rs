@@ -200,6 +200,9 @@ impl<'p> Intake<'p> {
             }
             self.record(len, len, source, monitor);
             source.tap(&buf[..len]);
+            if whole {
+                source.stride(len).map_err(Halt::Failed)?;
+            }
             return Ok(Step::Record(self.padded(buf, len)));
         }
         monitor.survived(&error);

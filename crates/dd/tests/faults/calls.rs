@@ -491,6 +491,25 @@ fn zeros_that_fail_behind_a_short_read_are_no_short_record() {
     }
 }
 
+#[test]
+fn a_stride_goes_on_behind_a_block_that_reads_at_the_second_try() {
+    or_skip!(needs_sysfault());
+    let data = pattern(30_500);
+    let bench = Bench::new(&data, Way::Best);
+    for operands in [&["bs=1000", "istride=2"][..], &["ibs=1000", "obs=3000", "istride=3", "iflag=fullblock"]] {
+        bench.reset(None);
+        let wanted_ran = bench.job(operands).run().succeeds();
+        let wanted = read_all(&bench.to);
+        for n in [1, 2, 7, 10] {
+            bench.reset(None);
+            let plan = Plan::on(&[READ], Hit::Fail(libc::EIO)).only(&bench.from.display().to_string()).nth(n);
+            let ran = bench.job(operands).faults(plan).run().succeeds();
+            assert_bytes(&read_all(&bench.to), &wanted, &ran.show());
+            assert_eq!(ran.records(), wanted_ran.records(), "{}", ran.show());
+        }
+    }
+}
+
 /// What sandboxes and older kernels answer.
 const REFUSALS: &[i32] = &[libc::ENOSYS, libc::EPERM, libc::EINVAL, libc::EOPNOTSUPP, libc::EXDEV];
 
