@@ -7,6 +7,8 @@ mod devices;
 mod fault_run;
 #[path = "support/faultfs.rs"]
 mod faultfs;
+#[path = "support/random.rs"]
+mod random;
 #[path = "support/sysfault.rs"]
 mod sysfault;
 
@@ -16,6 +18,8 @@ mod calls;
 mod descriptors;
 #[path = "faults/ends.rs"]
 mod ends;
+#[path = "faults/jobs.rs"]
+mod jobs;
 #[path = "faults/late.rs"]
 mod late;
 #[path = "faults/limits.rs"]

@@ -5,6 +5,8 @@
 //! how many to stop) and `FDD_PROFILE` (`small`, or `large` for inputs of up to 4 MB) choose what is run. A failure prints how to repeat it.
 #![allow(clippy::unwrap_used, reason = "tests")]
 
+#[path = "support/random.rs"]
+mod random;
 mod support;
 
 use std::collections::BTreeMap;
@@ -17,44 +19,8 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
+use random::Random;
 use support::{Dd, End};
-
-/// SplitMix64: small, and every seed is as good as another.
-struct Random(u64);
-
-impl Random {
-    /// The generator of one job: neighbouring numbers have nothing in common.
-    fn of_job(seed: u64, job: u64) -> Random {
-        let mut random = Random(seed ^ job.wrapping_mul(0x9e37_79b9_7f4a_7c15));
-        random.next();
-        random
-    }
-
-    fn next(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
-    }
-
-    /// From `low` to `high`, both included.
-    fn within(&mut self, low: u64, high: u64) -> u64 {
-        low + self.next() % (high - low + 1)
-    }
-
-    fn size(&mut self, low: usize, high: usize) -> usize {
-        usize::try_from(self.within(low as u64, high as u64)).unwrap()
-    }
-
-    fn percent(&mut self, chance: u64) -> bool {
-        self.next() % 100 < chance
-    }
-
-    fn pick<'a, T>(&mut self, from: &'a [T]) -> &'a T {
-        &from[self.size(0, from.len() - 1)]
-    }
-}
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Profile {

@@ -91,6 +91,7 @@ pub(crate) struct Plan {
     to: u64,
     every: u64,
     hit: Hit,
+    then: Option<Hit>,
 }
 
 impl Plan {
@@ -106,6 +107,7 @@ impl Plan {
             to: u64::MAX,
             every: 1,
             hit,
+            then: None,
         }
     }
 
@@ -157,8 +159,20 @@ impl Plan {
         self
     }
 
-    fn hits(&self, n: u64) -> bool {
-        self.hit != Hit::Count && (self.from..=self.to).contains(&n) && (n - self.from).is_multiple_of(self.every)
+    /// What happens to the counted call right after each that was hit, unless that is hit itself.
+    pub(crate) fn then(mut self, hit: Hit) -> Plan {
+        self.then = Some(hit);
+        self
+    }
+
+    /// What happens to the nth counted call.
+    fn hit_at(&self, n: u64) -> Hit {
+        let meets = |n: u64| (self.from..=self.to).contains(&n) && (n - self.from).is_multiple_of(self.every);
+        match self.then {
+            _ if meets(n) => self.hit,
+            Some(then) if n > 1 && meets(n - 1) => then,
+            _ => Hit::Count,
+        }
     }
 
     fn filter(&self) -> Vec<libc::sock_filter> {
@@ -382,10 +396,7 @@ fn decide(plan: &Plan, request: &libc::seccomp_notif, armed: &mut bool, report: 
         return GO_ON;
     }
     report.counted += 1;
-    if !plan.hits(report.counted) {
-        return GO_ON;
-    }
-    let answer = match plan.hit {
+    let answer = match plan.hit_at(report.counted) {
         Hit::Count => return GO_ON,
         Hit::Fail(errno) => (0, errno, false),
         Hit::ShortTo(most) => match transfer(request, |_| most) {
