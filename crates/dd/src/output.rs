@@ -381,11 +381,9 @@ impl Sink {
         if self.direct && block.len() < self.obs {
             self.leave_direct(pause);
         }
-        if self.holes != Holes::Write {
-            if simd::is_zero(block) {
-                self.hole += widen(block.len());
-                return (block.len(), Ok(()));
-            }
+        if self.holes != Holes::Write && simd::is_zero(block) {
+            self.hole += widen(block.len());
+            return (block.len(), Ok(()));
         }
         let (written, outcome) = self.write_behind_hole(block, pause);
         if outcome.is_ok() && self.stride > 1 {
