@@ -341,7 +341,8 @@ impl Copy {
             plan = plan.then(Hit::Fail(errno));
         }
         if random.percent(15) {
-            plan = plan.and_refuse(*random.pick(&[OPTIONAL, RING, THREAD]), *random.pick(&[libc::ENOSYS, libc::EPERM]));
+            let calls: &[i64] = random.pick::<&[i64]>(&[OPTIONAL, RING, THREAD]);
+            plan = plan.and_refuse(calls, *random.pick(&[libc::ENOSYS, libc::EPERM]));
         }
         let shortens = matches!(hit, Hit::ShortTo(_) | Hit::Halve) && sets != [WRITE];
         self.loose |= shortens;

@@ -27,7 +27,7 @@ impl Random {
     }
 
     pub(crate) fn size(&mut self, low: usize, high: usize) -> usize {
-        usize::try_from(self.within(low as u64, high as u64)).unwrap()
+        usize::try_from(self.within(low as u64, high as u64)).expect("between two sizes")
     }
 
     pub(crate) fn percent(&mut self, chance: u64) -> bool {
