@@ -157,9 +157,15 @@ pub(crate) fn drop_to_end(kernel: &dyn Kernel, fd: BorrowedFd<'_>, from: u64) ->
 mod tests {
     use super::*;
     use crate::testing::Medium;
+    #[cfg(not(miri))]
+    use std::fs::File;
     use std::os::fd::AsFd;
+    #[cfg(not(miri))]
+    use std::os::unix::fs::FileExt as _;
 
     const KIB: u64 = 1 << 10;
+    #[cfg(not(miri))]
+    const MIB: u64 = 1 << 20;
 
     struct Watched {
         medium: Medium,
@@ -236,6 +242,117 @@ mod tests {
             assert_eq!(cache.pass(&mut advice, 1 << 20), []);
             advice.finish(&cache.medium, cache.file.as_fd(), true);
             assert_eq!(cache.dropped(), []);
+        }
+    }
+
+    /// A file on the medium of the build, of `len` bytes, with no page in the cache; `None`, said aloud, where pages stay.
+    #[cfg(not(miri))]
+    fn cold_file(len: u64) -> Option<File> {
+        let program = std::env::current_exe().expect("this program");
+        let file = tempfile::tempfile_in(program.parent().expect("its directory")).expect("a file");
+        file.write_all_at(&vec![1; usize::try_from(len).expect("small")], 0).expect("room");
+        file.sync_all().expect("synced");
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+        // Nothing is to come into the cache but what is asked for.
+        rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::Random).expect("advice");
+        if fdd_io::cache::cached(&file, 0..len).is_none_or(|found| found.cached > 0) {
+            eprintln!("skipped: this file system keeps its pages, or the kernel does not tell");
+            return None;
+        }
+        Some(file)
+    }
+
+    /// Which of the first `mib` MiB of a file are in the cache: all of one is `#`, nothing `.`, and a part `?`.
+    #[cfg(not(miri))]
+    fn map(file: &File, mib: u64) -> String {
+        let of = |at: u64| fdd_io::cache::cached(file, at * MIB..(at + 1) * MIB).expect("told before");
+        (0..mib).map(of).map(|found| if found.cached == found.pages { '#' } else { part(found.cached) }).collect()
+    }
+
+    #[cfg(not(miri))]
+    fn part(cached: u64) -> char {
+        if cached == 0 { '.' } else { '?' }
+    }
+
+    #[cfg(not(miri))]
+    fn fetch(file: &File, from: u64, to: u64) {
+        file.read_exact_at(&mut vec![0; usize::try_from(to - from).expect("small")], from).expect("a read");
+    }
+
+    #[test]
+    #[cfg(not(miri))] // The page cache.
+    fn windows_are_dropped_behind_the_position_and_nothing_else_is() {
+        let Some(file) = cold_file(26 * MIB) else { return };
+        fetch(&file, 0, 26 * MIB);
+        let medium = Medium::default();
+        let pass = |advice: &mut Advice, len: u64| {
+            advice.passed(&medium, file.as_fd(), usize::try_from(len).expect("small"));
+            map(&file, 26)
+        };
+        let mut advice = Advice::new(Cache::Drop, Side::Reading, Some(MIB));
+        advice.use_windows();
+        assert!(!advice.is_idle());
+        assert_eq!(pass(&mut advice, 6 * MIB), "##########################");
+        assert_eq!(pass(&mut advice, 2 * MIB), "#.......##################");
+        // A jump counts as passed.
+        advice.start_at(&medium, file.as_fd(), 17 * MIB);
+        assert_eq!(pass(&mut advice, 2 * MIB), "#...............##########");
+        assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
+        assert_eq!(map(&file, 26), "#..................#######");
+        assert!(medium.dropped.lock().expect("no panic").is_empty(), "not by the calls of the plain loop");
+    }
+
+    #[test]
+    #[cfg(not(miri))] // The page cache.
+    fn windows_that_were_written_are_dropped_too() {
+        let Some(file) = cold_file(20 * MIB) else { return };
+        fetch(&file, 0, 20 * MIB);
+        let medium = Medium::default();
+        let mut advice = Advice::new(Cache::Drop, Side::Writing, Some(2 * MIB));
+        advice.use_windows();
+        for piece in 1..8 {
+            file.write_all_at(&[2; 2 << 20], piece * 2 * MIB).expect("room");
+            advice.passed(&medium, file.as_fd(), 2 << 20);
+        }
+        // One window behind: the last one is being written back.
+        assert_eq!(map(&file, 20), "##......############");
+        assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
+        assert_eq!(map(&file, 20), "##..............####");
+    }
+
+    #[test]
+    #[cfg(not(miri))] // The page cache.
+    fn neutral_drops_what_it_brought_and_keeps_what_was_there() {
+        for (side, ahead) in
+            [(Side::Reading, false), (Side::Reading, true), (Side::Writing, false), (Side::Writing, true)]
+        {
+            let Some(file) = cold_file(20 * MIB) else { return };
+            fetch(&file, 0, MIB);
+            fetch(&file, 4 * MIB, 6 * MIB);
+            fetch(&file, 9 * MIB, 10 * MIB);
+            fetch(&file, 17 * MIB, 20 * MIB);
+            let before = "#...##...#.......###";
+            assert_eq!(map(&file, 20), before);
+            let medium = Medium::default();
+            let mut advice = Advice::new(Cache::Neutral, side, Some(2 * MIB));
+            assert!(!advice.is_idle());
+            advice.use_windows();
+            for at in (2..16).step_by(2) {
+                if ahead {
+                    advice.announce(file.as_fd(), at * MIB..(at + 2) * MIB);
+                } else {
+                    advice.before(file.as_fd(), 2 << 20);
+                }
+                match side {
+                    Side::Reading => fetch(&file, at * MIB, (at + 2) * MIB),
+                    Side::Writing => file.write_all_at(&[3; 2 << 20], at * MIB).expect("room"),
+                }
+                assert_eq!(map(&file, 20)[usize::try_from(at).expect("small")..][..2], *"##", "the copy was here");
+                advice.passed(&medium, file.as_fd(), 2 << 20);
+            }
+            assert_eq!(advice.finish(&medium, file.as_fd(), true), None);
+            assert_eq!(map(&file, 20), before, "{side:?}, announced: {ahead}");
+            assert!(medium.dropped.lock().expect("no panic").is_empty());
         }
     }
 }

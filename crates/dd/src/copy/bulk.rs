@@ -394,6 +394,9 @@ impl Ahead {
 
 #[cfg(test)]
 mod tests {
+    #[cfg(not(miri))] // Files and pipes.
+    mod jobs;
+
     use super::*;
     #[cfg(not(miri))]
     use std::os::fd::AsFd;

@@ -112,3 +112,7 @@ impl Flow {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files and threads.
+mod tests;

@@ -218,3 +218,7 @@ impl Flow {
 fn place(number: u64) -> usize {
     usize::try_from(number % widen(PIECES)).expect("less than their number") * PIECE
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files and rings.
+mod tests;
