@@ -488,5 +488,9 @@ mod tests {
         assert_eq!(rounded(10_000_000, 1000, false), 9_998_336);
         assert_eq!(rounded(10_000_384, 8192, true), 9_994_240);
         assert_eq!(rounded((1 << 30) + (512 << 20), 1 << 30, false), 1 << 30);
+        // As much as a piece is passed over later, and not a byte more.
+        assert_eq!(rounded(7 << 20, 5 << 20, false), 7 << 20);
+        assert_eq!(rounded((7 << 20) + PAGE, 5 << 20, false), 5 << 20);
+        assert_eq!(rounded(7 << 20, 5 << 20, true), 5 << 20);
     }
 }

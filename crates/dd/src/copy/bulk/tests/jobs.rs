@@ -34,10 +34,9 @@ impl Ends {
     fn direct(len: u64) -> Option<Ends> {
         let ends = Ends::new(len);
         let file = File::open(&ends.input).expect("the input");
-        let align = direct_align(file.as_fd(), Kind::Regular);
         make_cold(&file);
         let cold = fdd_io::cache::cached(&file, 0..len.max(1)).is_some_and(|found| found.cached == 0);
-        if align.is_none_or(|align| align > PAGE) || is_buffered(file.as_fd()) || !cold {
+        if !(1..=PAGE).contains(&told_align(&file)) || !cold {
             eprintln!("skipped: no direct requests for files beside the build, or nothing leaves their cache");
             return None;
         }
@@ -56,6 +55,12 @@ fn write_down(path: &std::path::Path, len: u64) {
 
 fn make_cold(file: &File) {
     rustix::fs::fadvise(file, 0, None, rustix::fs::Advice::DontNeed).expect("advice");
+}
+
+/// What the kernel says direct requests have to be multiples of; 0 where there are none or it does not say.
+fn told_align(file: &File) -> u64 {
+    let told = rustix::fs::statx(file, c"", AtFlags::EMPTY_PATH, StatxFlags::DIOALIGN).expect("a file");
+    u64::from(told.stx_dio_offset_align)
 }
 
 fn offset(fd: BorrowedFd<'_>) -> u64 {
@@ -153,7 +158,7 @@ fn a_second_descriptor_is_not_to_do_what_the_first_one_may_not() {
 #[test]
 fn what_was_asked_for_directly_has_to_be_possible_record_by_record() {
     let Some(ends) = Ends::direct(64 << 10) else { return };
-    let align = direct_align(File::open(&ends.input).expect("the input").as_fd(), Kind::Regular).expect("direct");
+    let align = told_align(&File::open(&ends.input).expect("the input"));
     let whole = align;
     let part = align / 2;
     for (operands, open) in [
@@ -176,6 +181,52 @@ fn what_was_asked_for_directly_has_to_be_possible_record_by_record() {
         });
         assert_eq!(may, open, "{operands}");
     }
+}
+
+#[test]
+fn direct_requests_are_aligned_as_the_file_wants_and_memory_has_none() {
+    let Some(ends) = Ends::direct(64 << 10) else { return };
+    let file = File::open(&ends.input).expect("the input");
+    assert_eq!(direct_align(file.as_fd(), Kind::Regular), Some(told_align(&file)));
+    for kind in [Kind::Fifo, Kind::Null, Kind::Directory, Kind::Memory] {
+        assert_eq!(direct_align(file.as_fd(), kind), None, "{kind:?}");
+    }
+    assert!(!is_buffered(file.as_fd()));
+    // A file system of the kind of tmpfs.
+    let memory = rustix::fs::memfd_create("memory", rustix::fs::MemfdFlags::CLOEXEC).expect("memory");
+    assert!(is_buffered(memory.as_fd()));
+}
+
+#[test]
+fn only_large_copies_past_the_cache_are_worth_it() {
+    // One hole: nothing of it is cached.
+    let Some(ends) = Ends::direct(1) else { return };
+    let input = OpenOptions::new().write(true).open(&ends.input).expect("the input");
+    let pays = |len: u64, operands: &str| {
+        input.set_len(len).expect("a hole");
+        ends.job(operands, |job| worthwhile(job))
+    };
+    assert!(pays(LARGE, "bs=64K"));
+    assert!(!pays(LARGE - 1, "bs=64K"));
+    assert!(pays(LARGE + 1000, "bs=64K"));
+    assert!(!pays(2 * LARGE, "bs=64K count=511"));
+    assert!(pays(2 * LARGE, "bs=64K count=512"));
+    assert!(!pays(LARGE + 1000, "bs=7M"), "whole records are fewer bytes");
+    assert!(!pays(LARGE - 1, "bs=64K conv=fsync"));
+    // Nothing direct at either end, and at one alone.
+    let null = format!("if={} of=/dev/null conv=notrunc bs=64K", ends.input.display());
+    assert!(!with_job(&null, None, None, |job| worthwhile(job)));
+    assert!(with_job(&format!("{null} iflag=nocache"), None, None, |job| worthwhile(job)));
+    let inside = ends.job("bs=64K conv=fsync", |job| {
+        job.source.go_to(7).expect("a place in the file");
+        assert!(!Survey::of(job).direct_input);
+        worthwhile(job)
+    });
+    assert!(inside, "direct output alone");
+    ends.job("bs=64K", |job| {
+        job.trouble = true;
+        assert!(!worthwhile(job), "the way before met an error");
+    });
 }
 
 #[test]
@@ -425,30 +476,41 @@ fn counts_go_on_with_every_piece_that_is_in_the_output() {
 }
 
 #[test]
+fn pieces_are_whole_but_for_the_last_and_none_is_empty() {
+    let piece = |len: u64, number| Pieces { from: 100, to: 7000, len }.piece(number);
+    let at = |number: u64, len| Some(Piece { input: 100 + number * 2 * MIB, output: 7000 + number * 2 * MIB, len });
+    assert_eq!([0, 1, 2, 3].map(|number| piece(4 * MIB, number)), [at(0, PIECE), at(1, PIECE), None, None]);
+    assert_eq!([0, 1, 2].map(|number| piece(2 * MIB + 1, number)), [at(0, PIECE), at(1, 1), None]);
+    assert_eq!(piece(0, 0), None);
+    assert_eq!(piece(u64::MAX, u64::MAX), None);
+}
+
+#[test]
 fn what_was_allocated_ahead_of_an_end_that_came_early_is_given_back() {
     let Some(ends) = Ends::direct(8 * MIB) else { return };
-    let blocks = |done: u64| {
+    let blocks = |seek: u64, done: u64| {
         let file = File::create(&ends.output).expect("emptied");
         ends.job("bs=64K conv=notrunc,fsync", |job| {
+            job.sink.go_to(seek).expect("a place in the file");
             let (mut bulk, files) = Bulk::begin(job).expect("something to do");
             let output = files.output.expect("a direct output");
             let piece = bulk.pieces.piece(0).expect("the first piece");
-            assert_eq!(piece, Piece { input: 0, output: 0, len: PIECE });
+            assert_eq!(piece, Piece { input: 0, output: seek, len: PIECE });
             bulk.before_writing(piece, job);
-            assert_eq!(bulk.ahead.until, 8 * MIB);
+            assert_eq!(bulk.ahead.until, seek + 8 * MIB);
             let block = fdd_sys::memory::Aligned::new(PIECE).expect("memory");
             let len = usize::try_from(done).expect("small");
-            assert_eq!(rustix::io::pwrite(output, &block[..len], 0), Ok(len));
+            assert_eq!(rustix::io::pwrite(output, &block[..len], seek), Ok(len));
             assert!(file.metadata().expect("a file").blocks() * 512 >= 8 * MIB, "allocated ahead");
             bulk.moved(len, job);
             assert!(matches!(bulk.conclude(job, false), Ok(Outcome::Declined)));
         });
         let now = file.metadata().expect("a file");
-        assert_eq!(now.len(), done);
+        assert_eq!(now.len(), if done > 0 { seek + done } else { 0 });
         now.blocks() * 512
     };
-    for done in [0, MIB, 2 * MIB] {
-        let left = blocks(done);
+    for (seek, done) in [(0, 0), (0, MIB), (0, 2 * MIB), (MIB, MIB), (MIB, 2 * MIB)] {
+        let left = blocks(seek, done);
         assert!((done..done + MIB).contains(&left), "{left} bytes for {done}");
     }
 }
