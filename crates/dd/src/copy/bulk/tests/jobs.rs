@@ -214,6 +214,7 @@ fn only_large_copies_past_the_cache_are_worth_it() {
     assert!(!pays(LARGE + 1000, "bs=7M"), "whole records are fewer bytes");
     assert!(!pays(LARGE - 1, "bs=64K conv=fsync"));
     // Nothing direct at either end, and at one alone.
+    input.set_len(2 * LARGE).expect("a hole");
     let null = format!("if={} of=/dev/null conv=notrunc bs=64K", ends.input.display());
     assert!(!with_job(&null, None, None, |job| worthwhile(job)));
     assert!(with_job(&format!("{null} iflag=nocache"), None, None, |job| worthwhile(job)));
