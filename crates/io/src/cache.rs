@@ -871,4 +871,131 @@ mod tests {
         let (reader, _writer) = std::io::pipe().unwrap();
         assert_eq!(cached(&reader, 5..5), Some(Residency { pages: 0, cached: 0, dirty: Some(0) }));
     }
+
+    #[test]
+    fn an_older_step_may_name_what_has_been_started_and_no_more() {
+        let mut written = windows(Side::Writing, 37);
+        assert_eq!(written.oldest(), 32);
+        advance(&mut written, 70);
+        assert_eq!((written.started.clone(), written.oldest()), (Some(32..64), 32));
+        advance(&mut written, 130);
+        assert_eq!((written.started.clone(), written.oldest()), (Some(64..128), 64));
+        let mut read = windows(Side::Reading, 37);
+        advance(&mut read, 130);
+        assert_eq!(read.oldest(), 128);
+    }
+
+    #[test]
+    fn what_neutral_found_is_forgotten_behind_it() {
+        let Some(file) = cold_file(64) else { return };
+        let window = 8 * page_size();
+        let mut neutral = Neutral::reading(0).with_window(window);
+        // As if every other page had been there.
+        neutral.found.asked = 0..64 * page_size();
+        neutral.found.kept = (0..32).map(|page| 2 * page * page_size()..(2 * page + 1) * page_size()).collect();
+        for passed in 1..=8 {
+            neutral.moved_to(&file, passed * window);
+            assert_eq!(neutral.found.kept.len() as u64, 32 - 4 * passed);
+        }
+    }
+
+    /// How many pages of the range are dirty and not under write-back.
+    fn dirty(file: &std::fs::File, range: Range<u64>) -> u64 {
+        cachectl::cachestat(file.as_fd(), range.start, range.end - range.start).unwrap().dirty
+    }
+
+    #[test]
+    fn a_range_is_written_back_and_nothing_around_it() {
+        use std::os::unix::fs::FileExt;
+        let Some(file) = cold_file(64) else { return };
+        if cachectl::cachestat(file.as_fd(), 0, 1) == Err(Errno::NOSYS) {
+            eprintln!("skipped: the kernel does not count dirty pages");
+            return;
+        }
+        let pages = |pages: Range<u64>| pages.start * page_size()..pages.end * page_size();
+        type Make = fn(Range<u64>) -> Step;
+        for make in [Start as Make, Settle as Make] {
+            // The kernel writes back for reasons of its own too, and leaves pages that it has in hand, but not each time.
+            let alone = (0..20).any(|_| {
+                file.sync_all().unwrap();
+                // Page by page: a folio of several would be written back as a whole.
+                for page in 0..64 {
+                    file.write_all_at(&vec![2; page_size() as usize], page * page_size()).unwrap();
+                }
+                let mut performer = Performer::default();
+                performer.perform(file.as_fd(), &make(pages(16..24)), std::iter::empty());
+                assert_eq!(performer.first, None);
+                [0..16, 16..24, 24..64].map(|part| dirty(&file, pages(part))) == [16, 0, 40]
+            });
+            assert!(alone, "not {:?} alone was written back", make(pages(16..24)));
+        }
+    }
+
+    /// A file in memory with `pages` pages, which nothing drops.
+    fn kept_file(pages: u64) -> std::fs::File {
+        use std::os::unix::fs::FileExt;
+        let file = std::fs::File::from(rustix::fs::memfd_create("kept", rustix::fs::MemfdFlags::CLOEXEC).unwrap());
+        file.write_all_at(&vec![1; (pages * page_size()) as usize], 0).unwrap();
+        file
+    }
+
+    #[test]
+    fn what_the_kernel_keeps_is_tried_again_and_the_list_does_not_grow_with_the_file() {
+        let file = kept_file(40);
+        if by_cachestat(file.as_fd(), &(0..page_size())).is_err() {
+            eprintln!("skipped: the kernel does not count pages");
+            return;
+        }
+        let mut performer = Performer::default();
+        // Beyond the end there is nothing to keep.
+        performer.drop_range(file.as_fd(), 40 * page_size()..41 * page_size());
+        assert_eq!(performer.laggards, []);
+        performer.drop_range(file.as_fd(), 3..3);
+        assert_eq!(performer.laggards, []);
+        for page in 0..15 {
+            performer.drop_range(file.as_fd(), page * page_size()..(page + 1) * page_size());
+            assert_eq!(performer.laggards.len() as u64, page + 1);
+        }
+        assert_eq!(performer.laggards[14], 14 * page_size()..15 * page_size());
+        performer.drop_laggards(file.as_fd());
+        assert_eq!(performer.laggards.len(), 15, "kept once more");
+        for page in 15..20 {
+            performer.drop_range(file.as_fd(), page * page_size()..(page + 1) * page_size());
+        }
+        assert_eq!(performer.laggards.len(), Performer::LAGGARDS);
+    }
+
+    #[test]
+    fn a_range_in_the_middle_is_asked_about_and_no_more() {
+        let file = kept_file(8);
+        let of = |range: Range<u64>| by_mincore(file.as_fd(), &range).unwrap().0.len();
+        assert_eq!(of(3 * page_size()..5 * page_size()), 2);
+        assert_eq!(of(3 * page_size() + 1..5 * page_size() + 1), 3);
+        assert_eq!(of(5 * page_size() - 1..5 * page_size()), 1);
+    }
+
+    #[test]
+    fn the_kernel_tells_root_the_owner_and_who_may_write() {
+        use rustix::fs::{Gid, Mode, Uid, fchown, open};
+        let file = tempfile::NamedTempFile::new().unwrap();
+        let with = |flags| open(file.path(), flags, Mode::empty()).unwrap();
+        let [read, write, both] = [OFlags::RDONLY, OFlags::WRONLY, OFlags::RDWR].map(with);
+        for fd in [&read, &write, &both] {
+            assert!(may_be_told(fd.as_fd()), "our own");
+        }
+        if !rustix::process::geteuid().is_root() {
+            eprintln!("skipped: only root can become somebody else");
+            return;
+        }
+        let owned = tempfile::NamedTempFile::new().unwrap();
+        fchown(owned.as_file(), Some(Uid::from_raw(65534)), None::<Gid>).unwrap();
+        let owned = open(owned.path(), OFlags::RDONLY, Mode::empty()).unwrap();
+        assert!(may_be_told(owned.as_fd()), "root");
+        // The call changes the user of this thread alone.
+        let stranger = std::thread::spawn(move || {
+            rustix::thread::set_thread_uid(Uid::from_raw(65534)).unwrap();
+            [read, write, both, owned].map(|fd| may_be_told(fd.as_fd()))
+        });
+        assert_eq!(stranger.join().unwrap(), [false, true, true, true]);
+    }
 }

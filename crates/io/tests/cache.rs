@@ -270,3 +270,18 @@ fn a_file_of_somebody_else_is_unknown() {
         Some(told) => assert_eq!(told.cached, 0),
     }
 }
+
+#[test]
+fn neutral_writing_leaves_what_somebody_fetches_ahead_of_it() {
+    let Some(file) = cold_file() else { return };
+    rustix::fs::fadvise(&file, 0, None, Advice::Random).unwrap();
+    let mut neutral = Neutral::writing(0).with_window(WINDOW);
+    neutral.before(&file, 0..MIB);
+    // After the cache was asked, and before the copy comes there, which it never does.
+    read(&file, 20 * MIB, 22 * MIB);
+    write(&file, 0, MIB);
+    neutral.moved_to(&file, MIB);
+    neutral.finish(&file);
+    assert_eq!(bytes_cached(&file, 0..20 * MIB), 0);
+    assert_eq!(bytes_cached(&file, 20 * MIB..22 * MIB), 2 * MIB);
+}
