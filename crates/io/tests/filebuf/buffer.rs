@@ -88,3 +88,18 @@ fn blocks_are_the_stream_cut_up_however_the_chunks_lie() {
         }
     }
 }
+
+#[test]
+fn where_there_are_no_blocks_none_is_given() {
+    let mut buffer = Buffer::with_capacity(0);
+    let result = buffer.blocks(&[], |block| -> Result<(), ()> { panic!("a block of {} bytes", block.len()) });
+    assert_eq!(result, (0, Ok(())));
+    let (mut buffer, mut given) = (Buffer::with_capacity(4), 0);
+    for (chunk, blocks) in [(&b""[..], 0), (b"abc", 0), (b"", 0), (b"d", 1), (b"", 1), (b"efgh", 2), (b"", 2)] {
+        let (taken, result) = buffer.blocks(chunk, |block| {
+            given += 1;
+            if block.len() == 4 { Ok(()) } else { Err(()) }
+        });
+        assert_eq!((taken, result, given), (chunk.len(), Ok(()), blocks));
+    }
+}

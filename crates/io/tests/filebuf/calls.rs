@@ -49,6 +49,17 @@ fn a_thousand_chunks_of_any_size_have_no_cliff() {
 }
 
 #[test]
+fn looking_ahead_fills_the_buffer_by_one_call() {
+    let scripted = Scripted::holding(&[b'x'; 100]);
+    let mut stream = FileBuf::with_capacity(64, scripted.clone());
+    assert_eq!(stream.fill_buf().expect("nothing fails").len(), 64);
+    assert_eq!(scripted.calls().read, 1);
+    stream.consume(64);
+    assert_eq!(stream.fill_buf().expect("nothing fails").len(), 36);
+    assert_eq!(scripted.calls().read, 2);
+}
+
+#[test]
 fn a_chunk_that_fits_stays_in_the_buffer() {
     for size in [1, 8190, 8191, 8192] {
         let scripted = Scripted::default();

@@ -94,6 +94,7 @@ fn a_write_of_nothing_at_all_is_an_error_and_no_endless_loop() {
         }
     }
     let mut stream = FileBuf::with_capacity(4, Full);
+    assert_eq!(stream.in_avail().expect("a guess"), 0, "nothing is known to wait where the descriptor cannot say");
     stream.write_all(b"abc").expect("it fits");
     assert_eq!(stream.write_all(b"de").expect_err("nothing goes").kind(), ErrorKind::WriteZero);
     assert_eq!(stream.take_unwritten(), b"abc");
