@@ -243,6 +243,36 @@ fn after_a_failed_write_the_input_stands_where_the_plain_loop_leaves_it() {
 }
 
 #[test]
+fn blocks_that_were_stepped_over_are_counted_as_the_plain_loop_counts_them() {
+    let dir = support::scratch();
+    let path = dir.path().join("in");
+    let blocks = ["data", "\0\0\0\0", "\0\0\0\0", "more", "\0\0\0x", "\0\0\0\0", "last"];
+    fs::write(&path, blocks.concat()).unwrap();
+    let (path, none) = (path.to_str().unwrap(), Input::File(0, 0));
+    for conv in ["conv=sparse", "conv=notrunc", "conv=sparse,swab"] {
+        compare(&format!("if={path} of=out bs=4 {conv} msgfmt=posix buffer=64k"), &none, "");
+    }
+    let args = format!("if={path} of=out bs=4 conv=sparse msgfmt=posix buffer=64k");
+    let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
+    let said = see(&args, &none, "", None).stderr;
+    assert!(said.contains("3 sparse output blocks"), "{said}");
+}
+
+#[test]
+fn after_a_failed_write_as_many_truncated_records_are_told_as_by_the_plain_loop() {
+    let dir = support::scratch();
+    let path = dir.path().join("in");
+    fs::write(&path, "abcdefgh\n".repeat(500)).unwrap();
+    let path = path.to_str().unwrap();
+    for obs in [4, 8, 20, 600] {
+        for (of, shell) in [("/dev/full", ""), ("out", "trap '' XFSZ; ulimit -f 1; exec dd \"$@\"")] {
+            let args = format!("if={path} of={of} ibs=100 obs={obs} cbs=4 conv=block buffer=64k");
+            compare(&args, &Input::File(0, 0), shell);
+        }
+    }
+}
+
+#[test]
 fn a_reader_that_leaves_ends_it_as_it_ends_the_plain_loop() {
     // By SIGPIPE, or where that is ignored with a message.
     for (trap, end, said) in [
@@ -531,6 +561,22 @@ fn a_signal_leaves_the_input_behind_what_was_written() {
     let left = support::offset_of(&kept);
     assert_eq!(left, full_in * PAGE as u64);
     assert!(full_in == full_out + part_out || (part_out == 0 && full_in == full_out + 1), "{said}");
+    drop(dir);
+}
+
+#[test]
+fn a_signal_leaves_the_input_behind_what_was_gathered_for_a_block() {
+    let (path, dir) = with_file(5000);
+    let file = File::open(&path).unwrap();
+    let kept = file.try_clone().unwrap();
+    // One record of three is in, and the next one may not be read for a quarter of an hour.
+    let mut dd = Running::with_stdin(&["ibs=1000", "obs=3000", "buffer=64k", "speed=1"], Some(file));
+    dd.until("the first record was read", |report| report[0] == 1);
+    dd.send(Signal::INT);
+    let status = support::wait(&mut dd.child, LIMIT).expect("it ends");
+    assert_eq!(End::from(status), End::Signal(2));
+    let (_, said, _) = dd.rest();
+    assert_eq!((numbers(&said), support::offset_of(&kept)), ([1, 0, 0, 0, 0], 1000));
     drop(dir);
 }
 

@@ -309,3 +309,47 @@ fn empty_action() -> libc::sigaction {
 fn last_errno() -> rustix::io::Errno {
     rustix::io::Errno::from_io_error(&std::io::Error::last_os_error()).unwrap_or(rustix::io::Errno::INVAL)
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Processes.
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+    use std::process::{Command, ExitStatus, Stdio};
+
+    use super::*;
+
+    /// Runs one test of this module in a process of its own, which is told so.
+    fn alone(test: &str, signals: &str) -> ExitStatus {
+        let mut command = Command::new(std::env::current_exe().expect("this program"));
+        command.args(["--exact", &format!("signal::tests::{test}"), "--test-threads=1"]).env(ALONE, signals);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+        command.status().expect("the program runs")
+    }
+
+    const ALONE: &str = "FDD_SIGNALS_OF_A_TEST";
+    const SURVIVED: i32 = 77;
+
+    #[test]
+    fn a_stop_that_nobody_has_looked_at_is_the_end_when_it_comes_again() {
+        if let Ok(signals) = std::env::var(ALONE) {
+            for signal in signals.split(' ').map(|number| number.parse().expect("a number")) {
+                // Whoever runs the tests may have had it ignored.
+                set_default(signal);
+                assert!(catch(signal, Action::Stop));
+                // SAFETY: raise has no preconditions; the handler runs before it returns.
+                unsafe { libc::raise(signal) };
+                assert!(attention());
+            }
+            let first = signals.split(' ').next().expect("one signal").parse().ok();
+            assert_eq!((take().stop, handled()), (first, u32::try_from(signals.split(' ').count()).expect("few")));
+            std::process::exit(SURVIVED);
+        }
+        let end = |signals: &str| alone("a_stop_that_nobody_has_looked_at_is_the_end_when_it_comes_again", signals);
+        assert_eq!(end(&format!("{INT}")).code(), Some(SURVIVED));
+        // Each of another kind only asks.
+        assert_eq!(end(&format!("{INT} {TERM} {HUP}")).code(), Some(SURVIVED));
+        assert_eq!(end(&format!("{INT} {INT}")).signal(), Some(INT));
+        assert_eq!(end(&format!("{INT} {TERM} {TERM}")).signal(), Some(TERM));
+        assert_eq!(end(&format!("{TERM} {HUP} {INT} {HUP}")).signal(), Some(HUP));
+    }
+}
