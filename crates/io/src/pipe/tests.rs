@@ -328,3 +328,41 @@ fn reading_and_writing_nothing_does_not_wait() {
     assert_eq!(reader.read(&mut []).expect("nothing to wait for"), 0);
     assert_eq!(writer.write(&[]).expect("nothing to wait for"), 0);
 }
+
+#[test]
+fn both_ends_of_a_ring_tell_its_capacity_and_its_level() {
+    let (mut writer, mut reader) = spsc(ATOMIC).expect("memory");
+    let capacity = writer.capacity();
+    assert!(capacity >= ATOMIC);
+    assert_eq!((reader.capacity(), writer.level(), reader.level()), (capacity, 0, 0));
+    assert_eq!(writer.try_write(&pattern(0, 100)).expect("space"), 100);
+    assert_eq!((writer.level(), reader.level()), (100, 100));
+    assert_eq!(reader.try_read(&mut [0; 30]).expect("bytes"), 30);
+    assert_eq!((writer.level(), reader.level()), (70, 70));
+    let rest = capacity - 70;
+    assert_eq!(writer.try_write(&pattern(100, capacity)).expect("space"), rest, "no more than there is space for");
+    assert_eq!((writer.level(), reader.level()), (capacity, capacity));
+}
+
+#[test]
+fn forms_that_do_not_wait_for_ever_move_what_is_there() {
+    let (mut writer, mut reader) = spsc(ATOMIC).expect("memory");
+    let moment = Duration::from_millis(1);
+    let mut into = [0; 64];
+    assert_eq!(reader.try_read(&mut into).expect_err("nothing").kind(), ErrorKind::WouldBlock);
+    assert_eq!(reader.read_timeout(&mut into, moment).expect_err("nothing").kind(), ErrorKind::TimedOut);
+    assert_eq!(writer.write_timeout(&pattern(0, 50), moment).expect("space"), 50);
+    assert_eq!(reader.try_read(&mut into[..20]).expect("bytes"), 20);
+    assert_eq!(reader.read_timeout(&mut into[20..], moment).expect("bytes"), 30);
+    assert_eq!(into[..50], pattern(0, 50));
+    let space = writer.reserve_timeout(40, moment).expect("space");
+    assert!(space.len() >= 40);
+    space[..40].copy_from_slice(&pattern(50, 40));
+    writer.commit(40);
+    assert_eq!(reader.filled_timeout(40, moment).expect("bytes"), pattern(50, 40));
+    assert_eq!(reader.filled_timeout(41, moment).expect_err("fewer").kind(), ErrorKind::TimedOut);
+    reader.release(40);
+    drop(writer);
+    assert_eq!(reader.try_read(&mut into).expect("the end"), 0);
+    assert_eq!(reader.read_timeout(&mut into, moment).expect("the end"), 0);
+}
