@@ -250,7 +250,7 @@ fn blocks_that_were_stepped_over_are_counted_as_the_plain_loop_counts_them() {
     fs::write(&path, blocks.concat()).unwrap();
     let (path, none) = (path.to_str().unwrap(), Input::File(0, 0));
     for conv in ["conv=sparse", "conv=notrunc", "conv=sparse,swab"] {
-        compare(&format!("if={path} of=out bs=4 {conv} msgfmt=posix buffer=64k"), &none, "");
+        compare(&format!("if={path} of=out bs=4 {conv} msgfmt=%p buffer=64k"), &none, "");
     }
     let args = format!("if={path} of=out bs=4 conv=sparse msgfmt=posix buffer=64k");
     let args: Vec<String> = args.split(' ').map(str::to_owned).collect();
