@@ -38,6 +38,8 @@ pub struct Facts {
     pub allocated: u64,
     /// The file system keeps what is written and hides how it was asked for.
     pub plain_storage: bool,
+    /// A new page can be written so that it leaves the cache once it is on the medium.
+    pub drops_behind: bool,
     /// Status flags of the descriptor.
     pub flags: OFlags,
     /// Where the descriptor stood when it was opened or inherited; `None` where it cannot seek.
@@ -75,9 +77,11 @@ const PLAIN: [u64; 18] = [
     0xE0F5_E1E2, // erofs
 ];
 
-fn is_plain(magic: u64) -> bool {
-    PLAIN.contains(&magic)
-}
+/// File systems that know RWF_DONTCACHE for writes. Others refuse it, or may be slow at it.
+const DROP_BEHIND: [u64; 2] = [
+    0xEF53,      // ext4; ext2 has the same number, and refuses
+    0x5846_5342, // xfs
+];
 
 impl Facts {
     /// Asks the kernel about `fd`. What it refuses to say is taken as unknown, so a bad descriptor is told by its first use.
@@ -96,8 +100,10 @@ impl Facts {
             let identity = if kind == Kind::Block { (u64::MAX, stat.st_rdev) } else { (stat.st_dev, stat.st_ino) };
             (identity, u64::try_from(stat.st_size).unwrap_or(0), blocks.saturating_mul(STAT_BLOCK))
         });
-        let plain_storage = kind == Kind::Regular && kernel.file_system(fd).is_ok_and(is_plain);
-        Ok(Facts { kind, identity, size, allocated, plain_storage, flags, position })
+        let magic = (kind == Kind::Regular).then(|| kernel.file_system(fd).ok()).flatten();
+        let plain_storage = magic.is_some_and(|magic| PLAIN.contains(&magic));
+        let drops_behind = magic.is_some_and(|magic| DROP_BEHIND.contains(&magic));
+        Ok(Facts { kind, identity, size, allocated, plain_storage, drops_behind, flags, position })
     }
 
     /// Storage behind the page cache, where small reads and writes may be joined and nobody can tell.

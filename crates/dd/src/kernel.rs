@@ -1,10 +1,11 @@
 //! The narrow door to the system: every call that `input` and `output` make, as a trait that a test can stand in for.
 
 use std::ffi::OsStr;
+use std::io::IoSlice;
 use std::os::fd::{BorrowedFd, OwnedFd};
 
 use rustix::fs::{FallocateFlags, Mode, OFlags, SeekFrom, Stat};
-use rustix::io::Errno;
+use rustix::io::{Errno, ReadWriteFlags};
 
 type Result<T> = std::result::Result<T, Errno>;
 
@@ -14,6 +15,12 @@ pub trait Kernel: Send + Sync {
     fn read(&self, fd: BorrowedFd<'_>, buf: &mut [u8]) -> Result<usize>;
     fn pread(&self, fd: BorrowedFd<'_>, buf: &mut [u8], at: u64) -> Result<usize>;
     fn write(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize>;
+    /// As `write`, and what is written leaves the cache once it is on the medium: `pwritev2` with RWF_DONTCACHE. It needs
+    /// Linux 6.14, and a file system that knows how.
+    fn write_uncached(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize> {
+        let _ = (fd, buf);
+        Err(Errno::OPNOTSUPP)
+    }
     fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64>;
     fn truncate(&self, fd: BorrowedFd<'_>, len: u64) -> Result<()>;
     fn fstat(&self, fd: BorrowedFd<'_>) -> Result<Stat>;
@@ -67,6 +74,14 @@ impl Kernel for Os {
     #[inline]
     fn write(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize> {
         rustix::io::write(fd, buf)
+    }
+
+    fn write_uncached(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize> {
+        // Not in rustix yet.
+        const DONTCACHE: ReadWriteFlags = ReadWriteFlags::from_bits_retain(0x80);
+        /// Where the descriptor stands, which then moves on.
+        const HERE: u64 = u64::MAX;
+        rustix::io::pwritev2(fd, &[IoSlice::new(buf)], HERE, DONTCACHE)
     }
 
     fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64> {

@@ -107,6 +107,10 @@ pub(crate) struct Medium {
     #[expect(clippy::type_complexity, reason = "a hook")]
     pub(crate) write: Option<Box<dyn Fn(usize, usize) -> Result<usize> + Send + Sync>>,
     pub(crate) writes: AtomicU32,
+    /// As `write`, for writes that leave nothing in the cache; all are refused where there is none.
+    #[expect(clippy::type_complexity, reason = "a hook")]
+    pub(crate) uncached: Option<Box<dyn Fn(usize, usize) -> Result<usize> + Send + Sync>>,
+    pub(crate) uncached_writes: AtomicU32,
 }
 
 impl Medium {
@@ -172,6 +176,12 @@ impl Kernel for Medium {
             Some(hook) => hook(usize::try_from(number).expect("a small count"), buf.len())?,
             None => buf.len(),
         };
+        Os.write(fd, &buf[..most.min(buf.len())])
+    }
+    fn write_uncached(&self, fd: BorrowedFd<'_>, buf: &[u8]) -> Result<usize> {
+        let number = self.uncached_writes.fetch_add(1, Ordering::Relaxed);
+        let hook = self.uncached.as_ref().ok_or(Errno::OPNOTSUPP)?;
+        let most = hook(usize::try_from(number).expect("a small count"), buf.len())?;
         Os.write(fd, &buf[..most.min(buf.len())])
     }
     fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64> {

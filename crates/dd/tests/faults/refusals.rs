@@ -45,6 +45,8 @@ const FILE_SYSTEM: Feature = call("fstatfs", &[libc::SYS_fstatfs]);
 const ALLOCATE: Feature = with("fallocate KEEP_SIZE", &[libc::SYS_fallocate], 1, 1);
 const PUNCH: Feature = with("fallocate PUNCH_HOLE", &[libc::SYS_fallocate], 1, 3);
 const NOWAIT: Feature = call("preadv2 NOWAIT", &[libc::SYS_preadv2]);
+/// RWF_DONTCACHE alone among the flags.
+const UNCACHED: Feature = with("pwritev2 DONTCACHE", &[libc::SYS_pwritev2], 5, 0x80);
 const SEEK_DATA: Feature = with("SEEK_DATA", &[libc::SYS_lseek], 2, libc::SEEK_DATA as u64);
 const CLONE_RANGE: Feature = with("FICLONERANGE", &[libc::SYS_ioctl], 1, 0x4020_940d);
 const HOLDS: Feature = with("FIONREAD", &[libc::SYS_ioctl], 1, 0x541b);
@@ -130,6 +132,9 @@ const SHAPES: &[Shape] = &[
         ..shape("coalesce", FILES, &["bs=4K", "iflag=neutral"], 9 * MIB, &[NOWAIT, ADVICE])
     },
     Shape { without: RING, ..shape("overlap", FILES, &["bs=1M", "oflag=direct"], 13 * MIB, BY_READER) },
+    shape("coalesce", FILES, &["bs=1000", "conv=fdatasync"], 40 * MIB, &[UNCACHED, FILE_SYSTEM]),
+    shape("buffer", FILES, &["bs=300K", "buffer=1M", "oflag=nocache"], 5 * MIB + 99, &[UNCACHED, ADVICE]),
+    shape("pump", FILES, &["bs=1M", "oflag=nocache"], 9 * MIB + 99, &[UNCACHED, ADVICE, FILE_SYSTEM]),
     shape("buffer", FILES, &["bs=64K", "buffer=1M"], 5 * MIB + 99, &[THREADS, HUGE_PAGES]),
     shape("reflink", FILES, &["bs=64K", "reflink=auto"], MIB, &[CLONE_RANGE]),
     shape("pump", FILES, &["bs=64K", "iflag=nocache", "oflag=nocache"], 3 * MIB, &[ADVICE]),
@@ -288,7 +293,7 @@ fn a_refused_feature_of_any_way_costs_speed_alone() {
         }
     }
     // Which of these are met depends on the file system; the others on nothing but dd.
-    let lucky = [ALLOCATE, PUNCH, DIRECT, DUPLICATE, HUGE_PAGES, CACHESTAT].map(|feature| feature.name);
+    let lucky = [ALLOCATE, PUNCH, DIRECT, DUPLICATE, HUGE_PAGES, CACHESTAT, UNCACHED].map(|feature| feature.name);
     let wanted = SHAPES.iter().flat_map(|shape| shape.features).map(|feature| feature.name);
     let unmet: Vec<_> = wanted.filter(|name| !met.contains(name) && !lucky.contains(name)).collect();
     assert!(unmet.is_empty(), "never called, so never refused: {unmet:?}");

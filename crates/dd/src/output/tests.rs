@@ -1,0 +1,245 @@
+//! Blocks that are written so that they leave the cache at once: which are, and what a short or refused write of one costs.
+
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::Ordering;
+
+use fdd_sys::retry::Steady;
+
+use super::*;
+use crate::testing::{Medium, pattern, plan};
+
+const KIB: usize = 1 << 10;
+const MIB: usize = 1 << 20;
+const EXT4: u64 = 0xEF53;
+const BTRFS: u64 = 0x9123_683E;
+
+/// Which writes were made: whether uncached, and of how many bytes.
+type Calls = Arc<Mutex<Vec<(bool, usize)>>>;
+
+struct Out {
+    dir: tempfile::TempDir,
+    calls: Calls,
+}
+
+impl Out {
+    fn new() -> Out {
+        Out { dir: tempfile::tempdir().expect("a directory"), calls: Calls::default() }
+    }
+
+    fn path(&self) -> PathBuf {
+        self.dir.path().join("out")
+    }
+
+    fn bytes(&self) -> Vec<u8> {
+        std::fs::read(self.path()).expect("an output")
+    }
+
+    /// A medium of that kind that notes its writes; uncached ones take what `takes` says of their number and length.
+    fn medium(
+        &self,
+        magic: u64,
+        takes: impl Fn(usize, usize) -> Result<usize, Errno> + Send + Sync + 'static,
+    ) -> Medium {
+        let (plain, uncached) = (Arc::clone(&self.calls), Arc::clone(&self.calls));
+        let note = |calls: &Calls, call| calls.lock().expect("no panic").push(call);
+        Medium {
+            magic: Some(magic),
+            write: Some(Box::new(move |_, len| {
+                note(&plain, (false, len));
+                Ok(len)
+            })),
+            uncached: Some(Box::new(move |number, len| {
+                let taken = takes(number, len)?;
+                note(&uncached, (true, taken));
+                Ok(taken)
+            })),
+            ..Medium::default()
+        }
+    }
+
+    fn sink(&self, medium: &Arc<Medium>, operands: &str) -> Sink {
+        let plan = plan(&format!("of={} {operands}", self.path().display()));
+        let mut sink = Sink::open(Arc::<Medium>::clone(medium), &plan.output, || unreachable!("named"), &mut Steady)
+            .expect("opened");
+        sink.seek(plan.output.seek, &mut Steady).expect("a file seeks");
+        sink
+    }
+
+    fn calls(&self) -> Vec<(bool, usize)> {
+        std::mem::take(&mut *self.calls.lock().expect("no panic"))
+    }
+}
+
+fn whole(_: usize, len: usize) -> Result<usize, Errno> {
+    Ok(len)
+}
+
+fn put(sink: &mut Sink, block: &[u8]) {
+    let (written, outcome) = sink.write_block(block, &mut Steady);
+    assert_eq!((written, outcome), (block.len(), Ok(())));
+}
+
+#[test]
+fn large_blocks_leave_the_cache_where_new_pages_are_not_to_stay_there() {
+    // Which of the blocks 0 to 39, one MiB each, go uncached.
+    const ALL: &[usize] = &[0, 1, 31, 32, 39];
+    const LATE: &[usize] = &[32, 39];
+    const NONE: &[usize] = &[];
+    for (operands, old, magic, want) in [
+        ("bs=1M oflag=nocache", 0, EXT4, ALL),
+        ("bs=1M oflag=nocache", 0, 0x5846_5342, ALL),
+        ("bs=1M oflag=nocache", 0, BTRFS, NONE),
+        ("bs=1M conv=fdatasync", 0, EXT4, LATE),
+        ("bs=1M conv=fsync", 0, EXT4, LATE),
+        ("bs=1M conv=fsync oflag=nocache", 0, EXT4, ALL),
+        ("bs=1M", 0, EXT4, NONE),
+        ("bs=1M oflag=neutral", 0, EXT4, NONE),
+        ("bs=1M oflag=append,nocache conv=notrunc", 0, EXT4, NONE),
+        ("bs=1M oflag=dsync", 0, EXT4, NONE),
+        ("bs=1M oflag=nocache count=0", 0, EXT4, NONE),
+        // What was there is emptied, or written over up to its end.
+        ("bs=1M oflag=nocache", 50 * MIB, EXT4, ALL),
+        ("bs=1M oflag=nocache conv=notrunc", 50 * MIB, EXT4, NONE),
+        ("bs=1M oflag=nocache conv=notrunc", 32 * MIB, EXT4, LATE),
+        ("bs=1M conv=notrunc,fsync", 32 * MIB, EXT4, NONE),
+        ("bs=1M oflag=nocache seek=2", 50 * MIB, EXT4, ALL),
+        ("bs=1M conv=fsync seek=1", 50 * MIB, EXT4, LATE),
+    ] {
+        let out = Out::new();
+        std::fs::File::create(out.path()).and_then(|file| file.set_len(widen(old))).expect("an old file");
+        let medium = Arc::new(out.medium(magic, whole));
+        let mut sink = out.sink(&medium, operands);
+        let block = vec![b'x'; MIB];
+        let mut uncached = Vec::new();
+        for number in 0..40 {
+            put(&mut sink, &block);
+            let calls = out.calls();
+            assert!(matches!(calls[..], [(_, MIB)]), "{operands}: {calls:?}");
+            if calls[0].0 {
+                uncached.push(number);
+            }
+        }
+        uncached.retain(|number| ALL.contains(number));
+        assert_eq!(uncached, want, "{operands} over {old} on {magic:x}");
+    }
+}
+
+#[test]
+fn windows_and_small_blocks_are_written_plainly() {
+    let out = Out::new();
+    let medium = Arc::new(out.medium(EXT4, whole));
+    let mut sink = out.sink(&medium, "bs=1M oflag=nocache");
+    assert!(!sink.is_bare());
+    put(&mut sink, &vec![1; UNCACHED_LEAST - 1]);
+    assert_eq!(out.calls(), [(false, UNCACHED_LEAST - 1)]);
+    sink.use_windows();
+    put(&mut sink, &vec![2; MIB]);
+    assert_eq!(out.calls(), [(false, MIB)]);
+}
+
+#[test]
+fn the_loop_of_bare_calls_is_left_to_blocks_that_are_written_plainly() {
+    let out = Out::new();
+    let medium = Arc::new(out.medium(EXT4, whole));
+    for (operands, bare) in
+        [("bs=512 conv=fsync", true), ("bs=256K conv=fsync", false), ("bs=256K", true), ("bs=256K oflag=dsync", true)]
+    {
+        assert_eq!(out.sink(&medium, operands).is_bare(), bare, "{operands}");
+    }
+}
+
+#[test]
+fn a_page_that_the_next_block_goes_on_with_is_written_plainly() {
+    let out = Out::new();
+    let medium = Arc::new(out.medium(EXT4, whole));
+    let mut sink = out.sink(&medium, "bs=300000 oflag=nocache");
+    let content = pattern(1_500_000 + 2_500_000);
+    for block in content[..600_000].chunks(300_000) {
+        put(&mut sink, block);
+    }
+    let page = rustix::param::page_size();
+    let (first, second) = (300_000 % page, 600_000 % page);
+    assert_eq!(
+        out.calls(),
+        [(true, 300_000 - first), (false, first), (true, 300_000 + first - second - first), (false, second)]
+    );
+    put(&mut sink, &content[600_000..]);
+    let calls = out.calls();
+    assert!(calls[..calls.len() - 1].iter().all(|&(uncached, len)| uncached && len <= UNCACHED_PIECE), "{calls:?}");
+    assert_eq!(calls.last(), Some(&(false, content.len() % page)));
+    assert!(out.bytes() == content);
+}
+
+#[test]
+fn an_uncached_write_that_comes_short_is_continued_exactly() {
+    let out = Out::new();
+    let takes = |number: usize, len: usize| Ok([len, 1, 4095, 4097, 100_000, 65_536][number % 6].min(len));
+    let medium = Arc::new(out.medium(EXT4, takes));
+    let mut sink = out.sink(&medium, "bs=3M oflag=nocache");
+    let content = pattern(9 * MIB);
+    for block in content.chunks(3 * MIB) {
+        put(&mut sink, block);
+    }
+    assert_eq!(sink.position(), Some(widen(content.len())));
+    assert!(out.bytes() == content);
+    let calls = out.calls();
+    assert!(calls.contains(&(true, 1)) && calls.contains(&(true, 100_000)), "{calls:?}");
+}
+
+#[test]
+fn a_refusal_at_any_write_leaves_the_rest_to_plain_ones_at_the_exact_byte() {
+    for errno in [Errno::OPNOTSUPP, Errno::INVAL, Errno::NOSYS, Errno::PERM] {
+        for refused in [0, 1, 2, 5, 9] {
+            let out = Out::new();
+            // Short ones too, so that it comes in the middle of a page.
+            let medium = Arc::new(out.medium(
+                EXT4,
+                move |number, len| {
+                    if number >= refused { Err(errno) } else { Ok(len.min(777_777)) }
+                },
+            ));
+            let mut sink = out.sink(&medium, "bs=3M oflag=nocache");
+            let content = pattern(9 * MIB);
+            for block in content.chunks(3 * MIB) {
+                put(&mut sink, block);
+            }
+            assert!(out.bytes() == content, "{errno} at {refused}");
+            let asked = medium.uncached_writes.load(Ordering::Relaxed);
+            assert_eq!(asked, u32::try_from(refused).expect("small") + 1, "not asked again");
+            assert_eq!(sink.position(), Some(widen(content.len())));
+        }
+    }
+}
+
+#[test]
+fn what_any_write_could_say_ends_an_uncached_one_too() {
+    for errno in [Errno::NOSPC, Errno::IO, Errno::FBIG, Errno::DQUOT] {
+        let out = Out::new();
+        let fails = move |number, len: usize| if number == 2 { Err(errno) } else { Ok(len.min(100_000)) };
+        let medium = Arc::new(out.medium(EXT4, fails));
+        let mut sink = out.sink(&medium, "bs=3M oflag=nocache");
+        let content = pattern(3 * MIB);
+        let (written, outcome) = sink.write_block(&content, &mut Steady);
+        assert_eq!((written, outcome), (200_000, Err(Cut::Os(errno))));
+        assert!(out.bytes() == content[..200_000]);
+    }
+}
+
+#[test]
+#[cfg(not(miri))] // The real call.
+fn the_system_takes_an_uncached_write_where_the_descriptor_stands_or_refuses_it() {
+    let beside = std::env::current_exe().expect("this program");
+    let mut file = tempfile::tempfile_in(Path::new(&beside).parent().expect("its directory")).expect("a file");
+    std::io::Write::write_all(&mut file, b"before").expect("written");
+    let block = pattern(8 * KIB);
+    match crate::kernel::Os.write_uncached(file.as_fd(), &block) {
+        Ok(taken) => {
+            assert_eq!(std::io::Seek::stream_position(&mut file).expect("seeks"), 6 + widen(taken));
+            let mut got = vec![0; taken];
+            std::os::unix::fs::FileExt::read_exact_at(&file, &mut got, 6).expect("read back");
+            assert!(got == block[..taken]);
+        }
+        Err(errno) => assert!(matches!(errno, Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS), "{errno}"),
+    }
+}
