@@ -156,6 +156,10 @@ fn run(case: &Case) -> Result<String, Failure> {
 }
 
 /// The chunks and the flush, in seconds, and the write calls made.
+///
+/// By itself for each implementation: within the function that chooses one, the loops share its frame, and which of them finds
+/// its variables in registers is chance, worth 4 % of a chunk of 100 bytes.
+#[inline(never)]
 fn time(case: &Case, stream: &mut impl Write) -> Result<(f64, u64), Failure> {
     let bytes = vec![b'x'; case.sizes.iter().copied().max().unwrap_or(0)];
     let before = write_calls()?;

@@ -66,19 +66,6 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
         Buffer { capacity: memory.as_ref().len(), brim: 0, memory, start: 0, end: 0 }
     }
 
-    /// The same with the first `count` bytes of the memory held: for whoever keeps memory and count apart between chunks.
-    ///
-    /// # Panics
-    /// If the memory is shorter.
-    #[must_use]
-    #[inline]
-    pub fn holding(memory: M, count: usize) -> Buffer<M> {
-        let mut buffer = Buffer::over(memory);
-        assert!(count <= buffer.capacity, "more held than there is memory");
-        buffer.end = count;
-        buffer
-    }
-
     /// How many bytes it can hold.
     #[must_use]
     #[inline]
@@ -125,7 +112,14 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
     #[must_use]
     #[inline]
     pub fn keep(&mut self, chunk: &[u8]) -> bool {
-        self.keep_to(self.capacity, chunk) || self.keep_at_front(chunk)
+        if self.keep_to(self.capacity, chunk) {
+            return true;
+        }
+        let fits = chunk.len() <= self.room();
+        if fits {
+            self.keep_at_front(chunk);
+        }
+        fits
     }
 
     /// The same while the buffer is open, and nothing but a chunk of no bytes otherwise: one comparison for a stream that
@@ -159,17 +153,13 @@ impl<M: AsRef<[u8]> + AsMut<[u8]>> Buffer<M> {
         false
     }
 
-    /// `keep` when the end of the memory is too near: for the chunk, or for what was not passed on yet as well. The latter
-    /// only if the descriptor cuts writes short.
+    /// `keep` when there is room, but not behind the held bytes: what was passed on before them is in its way. Only if the
+    /// descriptor cuts writes short.
     #[cold]
-    fn keep_at_front(&mut self, chunk: &[u8]) -> bool {
-        if chunk.len() > self.room() {
-            return false;
-        }
+    fn keep_at_front(&mut self, chunk: &[u8]) {
         self.move_to_front();
         self.memory.as_mut()[self.end..self.end + chunk.len()].copy_from_slice(chunk);
         self.end += chunk.len();
-        true
     }
 
     /// Moves the held bytes to where the memory begins, and forgets those passed on. Only where they lie matters to the
