@@ -59,7 +59,7 @@ impl Between {
 }
 
 pub(crate) fn allowed(job: &Job<'_>) -> bool {
-    job.plan.buffer.is_some() && job.buffers.between.is_some() && job.gathered == 0
+    job.plan.buffer.is_some() && job.buffers.between.is_some() && job.buffers.gathered() == 0
 }
 
 /// Where the copy stood when a record went out: the place in the input behind all that went into it, and its counts.
@@ -148,7 +148,7 @@ impl Shared {
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
-    let Job { plan, source, sink, monitor, buffers, converter, gathered, .. } = job;
+    let Job { plan, source, sink, monitor, buffers, converter, .. } = job;
     let (Some(Between { ring: (writer_end, reader_end), mut block }), Some(buffering)) =
         (buffers.between.take(), plan.buffer)
     else {
@@ -174,8 +174,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         let read = match plan.blocks {
             Blocks::AsRead { .. } => as_read(plan, source, monitor, &mut buffers.input, &mut feed),
             Blocks::Reblock { .. } => {
-                let output = buffers.output.as_mut().expect("a plan that gathers has an output buffer");
-                let outlet = Outlet::new(output, gathered);
+                let outlet = buffers.output.as_mut().expect("a plan that gathers has an output buffer");
                 reblocked(plan, source, monitor, &mut buffers.input, outlet, converter.as_mut(), &mut feed)
             }
         };
@@ -268,7 +267,7 @@ fn reblocked(
     source: &mut Source,
     monitor: &mut Monitor,
     input: &mut Aligned,
-    mut outlet: Outlet<'_>,
+    outlet: &mut Outlet,
     mut converter: Option<&mut Converter>,
     feed: &mut Feed<'_>,
 ) -> Result<Ending, Halt> {
@@ -279,9 +278,9 @@ fn reblocked(
                 let place = Place::of(source, monitor);
                 let record = &mut input[..len];
                 match &mut converter {
-                    None => outlet.gather(record, |block| feed.send(block, Wording::Block, place, monitor))?,
+                    None => outlet.gather(record, |block| feed.send(block, Wording::Block, place, monitor)).1?,
                     Some(converter) => {
-                        converter.feed(record, &mut |run| converted(run, &mut outlet, place, feed, monitor))?;
+                        converter.feed(record, &mut |run| converted(run, outlet, place, feed, monitor))?;
                     }
                 }
             }
@@ -294,7 +293,7 @@ fn reblocked(
     }
     let place = Place::of(source, monitor);
     if let Some(converter) = converter {
-        converter.finish(&mut |run| converted(run, &mut outlet, place, feed, monitor))?;
+        converter.finish(&mut |run| converted(run, outlet, place, feed, monitor))?;
     }
     if let Some(last) = outlet.last(plan.output.pad_last) {
         feed.send(last, Wording::Last, Place::of(source, monitor), monitor)?;
@@ -305,14 +304,14 @@ fn reblocked(
 /// What a conversion hands on: each block goes with the truncated records that were found before it was whole.
 fn converted(
     run: Run<'_>,
-    outlet: &mut Outlet<'_>,
+    outlet: &mut Outlet,
     place: Place,
     feed: &mut Feed<'_>,
     monitor: &mut Monitor,
 ) -> Result<(), Halt> {
     for (bytes, truncated) in run.pieces() {
         let place = Place { truncated: monitor.tally.truncated, ..place };
-        outlet.gather(bytes, |block| feed.send(block, Wording::Block, place, monitor))?;
+        outlet.gather(bytes, |block| feed.send(block, Wording::Block, place, monitor)).1?;
         monitor.tally.truncated += u64::from(truncated);
     }
     Ok(())

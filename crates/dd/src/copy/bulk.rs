@@ -57,7 +57,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && job.converter.is_none()
         && sink.holes() == Holes::Write
         && plan.is_undisturbed()
-        && job.gathered == 0
+        && job.buffers.gathered() == 0
         // Where direct requests were asked for, what the plain loop asks for must be possible too, lest its error is missed.
         && (!asks_direct(job) || Survey::of(job).direct_as_asked(job))
 }
@@ -271,7 +271,7 @@ impl Bulk {
         let survey = Survey::of(job);
         let (ibs, obs) = sizes(job.plan);
         let unit = unit(ibs, obs);
-        let record = job.buffers.output.as_ref().map_or(0, |block| block.len());
+        let record = job.buffers.output.as_ref().map_or(0, |outlet| outlet.obs());
         if survey.len == 0 || (record > 0 && unit > widen(PIECE)) {
             return None;
         }

@@ -5,6 +5,7 @@ use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
 use crate::conv::Converter;
+use crate::copy::outlet::Pages;
 use crate::copy::{Halt, Job};
 use crate::monitor::Monitor;
 use crate::output::Sink;
@@ -16,23 +17,6 @@ pub(crate) struct Gather {
     /// What no write has taken yet, from the memory's start on whenever something is written: direct writes want it aligned.
     blocks: Buffer<Pages>,
     obs: usize,
-}
-
-/// Pages as a buffer's memory.
-struct Pages(Aligned);
-
-impl AsRef<[u8]> for Pages {
-    #[inline]
-    fn as_ref(&self) -> &[u8] {
-        &self.0
-    }
-}
-
-impl AsMut<[u8]> for Pages {
-    #[inline]
-    fn as_mut(&mut self) -> &mut [u8] {
-        &mut self.0
-    }
 }
 
 /// What has happened since a chunk began.
@@ -60,17 +44,16 @@ impl Gather {
     /// What is not a whole block yet becomes the plain loop's to finish.
     pub(crate) fn hand_over(&mut self, job: &mut Job<'_>) {
         if let Some(output) = &mut job.buffers.output {
-            let held = self.blocks.held();
-            output[..held.len()].copy_from_slice(held);
-            job.gathered = held.len();
+            output.hold(self.blocks.held());
             self.blocks.clear();
         }
     }
 
     /// And back again.
     pub(crate) fn take_back(&mut self, job: &mut Job<'_>) {
-        if let Some(output) = &job.buffers.output {
-            self.hold(&output[..std::mem::take(&mut job.gathered)]);
+        if let Some(output) = &mut job.buffers.output {
+            self.hold(output.held());
+            output.hold(&[]);
         }
     }
 

@@ -27,7 +27,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && ibs <= CHUNK
         && obs <= CHUNK
         && plan.may_be_joined()
-        && job.gathered == 0
+        && job.buffers.gathered() == 0
 }
 
 /// Wherever more than one record goes into a chunk, or the cache is to be cleared in windows.

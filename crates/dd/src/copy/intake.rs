@@ -74,6 +74,7 @@ impl<'p> Intake<'p> {
 
     /// Whole records have come, and are counted by whoever read them.
     pub(crate) fn whole(&mut self, source: &mut Source, monitor: &mut Monitor) {
+        self.in_a_row = 0;
         source.partial.came(self.ibs, self.ibs);
         if let Some(len) = source.partial.due() {
             self.warn(len, monitor);

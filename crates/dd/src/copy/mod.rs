@@ -46,8 +46,6 @@ pub struct Job<'a> {
     pub buffers: &'a mut Buffers,
     /// Lives as long as the copy, whichever way moves the bytes.
     pub converter: Option<Converter>,
-    /// How much of the output buffer is filled and not yet a whole block.
-    pub gathered: usize,
     /// A way with requests in flight met an error, or an end that it did not expect: what is slow to fail is not to be
     /// met by the next such way too.
     pub trouble: bool,
@@ -62,7 +60,7 @@ impl<'a> Job<'a> {
         buffers: &'a mut Buffers,
     ) -> Job<'a> {
         let converter = (!plan.recipe.is_identity()).then(|| Converter::new(&plan.recipe));
-        Job { plan, source, sink, monitor, buffers, converter, gathered: 0, trouble: false }
+        Job { plan, source, sink, monitor, buffers, converter, trouble: false }
     }
 }
 
@@ -71,7 +69,7 @@ impl<'a> Job<'a> {
 pub struct Buffers {
     pub input: Aligned,
     /// Gathers output blocks; `None` where a read is written as it came.
-    pub output: Option<Aligned>,
+    pub(crate) output: Option<outlet::Outlet>,
     /// `buffer=`
     pub(crate) between: Option<buffer::Between>,
 }
@@ -96,10 +94,15 @@ impl Buffers {
             |end, len: usize| Aligned::new(len).map_err(|_| Error::Memory { end, len: crate::units::widen(len) });
         let (input, output) = match plan.blocks {
             Blocks::AsRead { bs } => (make("input", bs)?, None),
-            Blocks::Reblock { ibs, obs } => (make("input", ibs)?, Some(make("output", obs)?)),
+            Blocks::Reblock { ibs, obs } => (make("input", ibs)?, Some(outlet::Outlet::new(make("output", obs)?))),
         };
         let between = plan.buffer.map(|buffering| buffer::Between::new(buffering, sizes(plan).1)).transpose()?;
         Ok(Buffers { input, output, between })
+    }
+
+    /// How many bytes wait to become a whole output block.
+    pub(crate) fn gathered(&self) -> usize {
+        self.output.as_ref().map_or(0, |outlet| outlet.held().len())
     }
 }
 

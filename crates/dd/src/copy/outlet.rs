@@ -1,5 +1,8 @@
 //! Where output records go: as they were read, or gathered to `obs`.
 
+use std::convert::Infallible;
+
+use fdd_io::filebuf::Buffer;
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
@@ -10,23 +13,67 @@ use crate::monitor::Monitor;
 use crate::output::Sink;
 use crate::plan::Holes;
 
-/// Output of a copy that gathers: one block, filled from the front.
-pub(crate) struct Outlet<'b> {
-    block: &'b mut Aligned,
-    filled: &'b mut usize,
+/// Pages as a buffer's memory.
+#[derive(Debug)]
+pub(crate) struct Pages(pub(crate) Aligned);
+
+impl AsRef<[u8]> for Pages {
+    #[inline]
+    fn as_ref(&self) -> &[u8] {
+        &self.0
+    }
 }
 
-impl<'b> Outlet<'b> {
-    /// `filled` bytes at the front of `block` are there already.
-    pub(crate) fn new(block: &'b mut Aligned, filled: &'b mut usize) -> Outlet<'b> {
-        Outlet { block, filled }
+impl AsMut<[u8]> for Pages {
+    #[inline]
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.0
+    }
+}
+
+/// Output of a copy that gathers: one block, which lives as long as the copy, whichever way fills it.
+#[derive(Debug)]
+pub(crate) struct Outlet {
+    /// Filled from the memory's start on, since nothing but whole blocks is taken out: direct writes want it aligned.
+    block: Buffer<Pages>,
+}
+
+impl Outlet {
+    /// The block is all of `memory`.
+    pub(crate) fn new(memory: Aligned) -> Outlet {
+        Outlet { block: Buffer::over(Pages(memory)) }
+    }
+
+    pub(crate) fn obs(&self) -> usize {
+        self.block.capacity()
+    }
+
+    /// What is gathered and not yet a whole block.
+    pub(crate) fn held(&self) -> &[u8] {
+        self.block.held()
+    }
+
+    /// That becomes `bytes`, less than a block.
+    pub(crate) fn hold(&mut self, bytes: &[u8]) {
+        self.block.clear();
+        let held = self.block.keep(bytes);
+        debug_assert!(held, "less than a block fits");
+    }
+
+    /// That becomes `count` zeros, less than a block.
+    pub(crate) fn hold_zeros(&mut self, count: usize) {
+        self.block.clear();
+        let Ok(()) = self.block.refill(|memory| {
+            memory[..count].fill(0);
+            Ok::<usize, Infallible>(count)
+        });
     }
 
     /// Takes `bytes`; whole blocks go out. Where nothing is gathered yet they go straight from the caller's slice.
     #[inline]
     pub(crate) fn put(&mut self, bytes: &[u8], sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
-        let obs = self.block.len();
-        self.gather(bytes, |block| write_record(block, obs, Wording::Block, sink, monitor))
+        let obs = self.obs();
+        self.gather(bytes, |block| write_record(block, obs, Wording::Block, sink, monitor)).1
     }
 
     /// Takes what a conversion hands on. A record is counted as truncated when what stands before its end has gone well: a
@@ -39,36 +86,20 @@ impl<'b> Outlet<'b> {
         Ok(())
     }
 
-    /// Takes `bytes`; `emit` gets each whole block.
+    /// Takes `bytes`; `emit` gets each whole block. Tells how many were taken before it refused one, which is kept: go on
+    /// with the others.
     #[inline]
-    pub(crate) fn gather(
+    pub(crate) fn gather<E>(
         &mut self,
-        mut bytes: &[u8],
-        mut emit: impl FnMut(&[u8]) -> Result<(), Halt>,
-    ) -> Result<(), Halt> {
-        let obs = self.block.len();
-        while !bytes.is_empty() {
-            if *self.filled == 0 && bytes.len() >= obs {
-                let (whole, rest) = bytes.split_at(obs);
-                emit(whole)?;
-                bytes = rest;
-                continue;
-            }
-            let take = bytes.len().min(obs - *self.filled);
-            self.block[*self.filled..*self.filled + take].copy_from_slice(&bytes[..take]);
-            *self.filled += take;
-            bytes = &bytes[take..];
-            if *self.filled == obs {
-                *self.filled = 0;
-                emit(self.block)?;
-            }
-        }
-        Ok(())
+        bytes: &[u8],
+        emit: impl FnMut(&[u8]) -> Result<(), E>,
+    ) -> (usize, Result<(), E>) {
+        self.block.blocks(bytes, emit)
     }
 
     /// The last block, shorter than the others unless `pad` fills it.
     pub(crate) fn finish(&mut self, pad: Option<u8>, sink: &mut Sink, monitor: &mut Monitor) -> Result<(), Halt> {
-        let obs = self.block.len();
+        let obs = self.obs();
         match self.last(pad) {
             Some(last) => write_record(last, obs, Wording::Last, sink, monitor),
             None => Ok(()),
@@ -77,18 +108,13 @@ impl<'b> Outlet<'b> {
 
     /// What the last block is, if there is one.
     pub(crate) fn last(&mut self, pad: Option<u8>) -> Option<&[u8]> {
-        let filled = std::mem::take(self.filled);
-        if filled == 0 {
+        if self.block.is_empty() {
             return None;
         }
-        let len = match pad {
-            Some(pad) => {
-                self.block[filled..].fill(pad);
-                self.block.len()
-            }
-            None => filled,
-        };
-        Some(&self.block[..len])
+        if let Some(pad) = pad {
+            self.block.pad(pad);
+        }
+        Some(self.block.held())
     }
 }
 
@@ -125,7 +151,7 @@ pub(crate) fn write_record(
 }
 
 #[cold]
-fn broken(written: usize, wording: Wording, cut: Cut, sink: &Sink, monitor: &mut Monitor) -> Halt {
+pub(crate) fn broken(written: usize, wording: Wording, cut: Cut, sink: &Sink, monitor: &mut Monitor) -> Halt {
     monitor.tally.broken(written);
     let name = sink.name().clone();
     match (cut, wording) {

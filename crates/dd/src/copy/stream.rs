@@ -20,7 +20,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && ibs <= CHUNK
         && obs <= CHUNK
         && job.plan.may_be_joined()
-        && job.gathered == 0
+        && job.buffers.gathered() == 0
 }
 
 pub(crate) fn worthwhile(job: &Job<'_>) -> bool {

@@ -22,7 +22,7 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
         && job.converter.is_none()
         && plan.is_undisturbed()
         && plan.output.cache == Cache::Keep
-        && job.gathered == 0
+        && job.buffers.gathered() == 0
 }
 
 /// Below this a page of zeros is copied as fast as it is lent.
@@ -80,8 +80,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     tally.bytes = before.bytes + blocks * obs;
     job.sink.expect_again(lent - blocks * obs);
     if let (Some(output), Ok(rest)) = (&mut job.buffers.output, usize::try_from(records * ibs - blocks * obs)) {
-        output[..rest].fill(0);
-        job.gathered = rest;
+        output.hold_zeros(rest);
     }
     Ok(Outcome::Declined)
 }

@@ -83,7 +83,7 @@ fn many_records_are_read_at_a_time_where_nobody_can_tell() {
     assert!(may("bs=5000", pipe(OFlags::empty())) && !may("bs=4096", pipe(OFlags::empty())));
     assert!(!may("bs=5000", pipe(OFlags::NONBLOCK)));
     let gathered = |job: &mut Job<'_>| {
-        job.gathered = 1;
+        job.buffers.output.as_mut().expect("a block").hold(b"x");
         allowed(job)
     };
     assert!(!with_job("of=/dev/null ibs=512 obs=1000", Some(holding(b"")), None, gathered));

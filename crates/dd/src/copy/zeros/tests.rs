@@ -53,7 +53,7 @@ fn what_is_left_for_the_plain_loop_is_less_than_a_block() {
             with_job(&format!("if=/dev/zero {operands}"), None, Some(pipe), |job| {
                 assert!(matches!(run(job), Ok(Outcome::Declined)));
                 let tally = job.monitor.tally;
-                (tally.read.full, tally.written.full, tally.bytes, job.sink.take_again(), job.gathered)
+                (tally.read.full, tally.written.full, tally.bytes, job.sink.take_again(), job.buffers.gathered())
             })
         })
     };
@@ -88,7 +88,7 @@ fn zeros_are_lent_where_nobody_can_tell() {
     assert!(!may("if=/dev/null bs=64K", plain));
     assert!(!with_job("if=/dev/zero of=/dev/null bs=64K", None, None, |job| allowed(job)));
     let gathered = |job: &mut Job<'_>| {
-        job.gathered = 1;
+        job.buffers.output.as_mut().expect("a block").hold(b"x");
         allowed(job)
     };
     let (_reader, writer) = std::io::pipe().expect("a pipe");
