@@ -253,7 +253,8 @@ fn number(random: &mut Random, number: u64, in_bytes: bool) -> String {
         3 if number.is_multiple_of(2) && number > 0 => format!("{}x2", number / 2),
         4 => format!("+{plain}"),
         5 => format!("0{plain}"),
-        6 if number > 0 && number.is_multiple_of(1024) => format!("{}k", number / 1024),
+        // `kB` is a thousand.
+        6 if number > 0 && number.is_multiple_of(1024) && !in_bytes => format!("{}k", number / 1024),
         _ => plain.clone(),
     };
     if in_bytes {

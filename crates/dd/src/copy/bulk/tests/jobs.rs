@@ -100,7 +100,7 @@ fn the_way_is_open_for_two_files_unless_something_ties_records_to_their_moments(
         assert_eq!(ends.job(operands, |job| allowed(job)), open, "{operands}");
     }
     ends.job("ibs=3 obs=5", |job| {
-        job.gathered = 1;
+        job.buffers.output.as_mut().expect("a block").hold(b"x");
         assert!(!allowed(job), "part of a block waits");
     });
     let both = format!("if={0} of={0} bs=4K conv=notrunc", ends.input.display());
