@@ -81,7 +81,10 @@ fn what_is_not_a_sound_pipe_of_ours_is_refused_with_the_reason() {
         assert_eq!(std::io::Error::from(error).kind(), ErrorKind::InvalidData, "{name}");
     }
     assert!(matches!(Pipe::open("/dev/null"), Err(AttachError::Foreign)));
-    assert!(matches!(Pipe::open("/nowhere/at/all"), Err(AttachError::Io(_))));
+    let error = Pipe::open("/nowhere/at/all").expect_err("it is not there");
+    assert!(matches!(error, AttachError::Io(_)));
+    let source = std::error::Error::source(&error).and_then(|source| source.downcast_ref::<std::io::Error>());
+    assert_eq!(source.expect("what the system said").kind(), ErrorKind::NotFound);
 }
 
 fn cut(file: &Path, len: u64) {
@@ -114,6 +117,50 @@ fn positions_that_contradict_each_other_are_an_error_and_no_access_outside() {
     edit(&file, 4096 + 8, &u64::MAX.to_ne_bytes());
     assert_eq!(writer.write(b"x").expect_err("damaged").kind(), ErrorKind::InvalidData);
     assert_eq!(reader.read(&mut [0; 10]).expect_err("damaged").kind(), ErrorKind::InvalidData);
+}
+
+#[test]
+fn a_piece_that_runs_around_the_end_of_the_ring_is_whole_in_every_mapping() {
+    let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+    let other = Pipe::attach(pipe.descriptors().memory).expect("a pipe");
+    assert_eq!((pipe.capacity(), other.capacity()), (ATOMIC, ATOMIC));
+    let (mut writer, mut reader) = (pipe.writer().expect("a seat"), other.reader().expect("a seat"));
+    let mut text = [0; 3000];
+    for round in 0..5u8 {
+        let piece: Vec<u8> = (0..=250).cycle().skip(usize::from(round)).take(text.len()).collect();
+        assert_eq!(writer.try_write(&piece).expect("space"), text.len());
+        assert_eq!(reader.try_read(&mut text).expect("bytes"), text.len());
+        assert!(text[..] == piece, "round {round}");
+    }
+    assert!(Pipe::attach(pipe.descriptors().memory).is_ok(), "the header is as it was");
+}
+
+#[test]
+fn memory_is_for_its_owner_alone_and_closed_on_exec() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let file = directory.path().join("pipe");
+    let made = Options::new(ATOMIC).create(&file).expect("a new file");
+    let memfd = Options::new(ATOMIC).pollable().memfd().expect("a pipe");
+    for (name, pipe) in [("made", &made), ("opened", &Pipe::open(&file).expect("a pipe")), ("memfd", &memfd)] {
+        let descriptors = pipe.descriptors();
+        let mode = rustix::fs::fstat(descriptors.memory).expect("the memory").st_mode;
+        assert_eq!(mode & 0o777, 0o600, "{name}");
+        for descriptor in [descriptors.memory].into_iter().chain(descriptors.events.into_iter().flatten()) {
+            let flags = rustix::io::fcntl_getfd(descriptor).expect("a descriptor");
+            assert!(flags.contains(rustix::io::FdFlags::CLOEXEC), "{name}");
+        }
+    }
+}
+
+#[test]
+fn seats_of_a_shared_pipe_are_used_again() {
+    let pipe = Options::new(ATOMIC).ends(3).memfd().expect("a pipe");
+    let (_reader, writer) = (pipe.reader().expect("a seat"), pipe.writer().expect("a seat"));
+    for _ in 0..3 {
+        let third = writer.another().expect("a seat");
+        assert_eq!(pipe.reader().expect_err("three ends are there").kind(), ErrorKind::QuotaExceeded);
+        drop(third);
+    }
 }
 
 #[test]
@@ -231,6 +278,7 @@ fn an_armed_event_is_readable_when_there_is_something_and_not_before() {
 fn a_bag_holds_so_many_tokens_and_no_more() {
     let bag = Tokens::memfd(2, true).expect("a bag");
     let (mut one, mut two) = (bag.holder().expect("a seat"), bag.holder().expect("a seat"));
+    assert_eq!((bag.capacity(), one.held(), one.free().expect("a sound bag")), (2, 0, 2));
     one.acquire().expect("a token");
     two.acquire().expect("a token");
     assert_eq!(one.try_acquire().expect_err("both are out").kind(), ErrorKind::WouldBlock);

@@ -163,3 +163,33 @@ impl<P: Place> Drop for End<P> {
         self.core.detach(&self.seat, || self.core.platform.leave_seat(index));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::state::Purpose;
+    use super::super::{ATOMIC, chunk};
+    use super::*;
+
+    #[test]
+    fn a_writer_waits_for_its_next_piece_and_never_for_more_than_fits() {
+        const K: u64 = 1 << 10;
+        // Capacity and length in KiB, what is worth looking on for and what is worth a wake-up.
+        for (capacity, len, looking, asleep) in [
+            (4, 1, 1, 1),
+            (4, 100, 4, 4),
+            (16, 8, 4, 8),
+            (64, 1, 16, 16),
+            (64, 1000, 16, 64),
+            (128, 1000, 16, 128),
+            (256, 1, 16, 16),
+            (256, 100, 16, 100),
+            (256, 1000, 16, 192),
+        ] {
+            let capacity = capacity * K;
+            let shape =
+                Shape { purpose: Purpose::Bytes, capacity, atomic: ATOMIC, chunk: chunk(capacity), overtakes: 0 };
+            let need = shape.space_worth_waiting_for(len << 10);
+            assert_eq!((need.looking, need.asleep), (looking * K, asleep * K), "{len} into {capacity}");
+        }
+    }
+}

@@ -696,3 +696,129 @@ impl<S: Sleep> Single<S> {
         unsafe { self.bytes.part(cursor.offset, self.straight(cursor)) }
     }
 }
+
+/// What tests do in place of a thread that sleeps.
+#[cfg(all(test, not(any(loom, shuttle))))]
+impl<S: Sleep> Single<S> {
+    /// The end of this side sleeps for so many bytes.
+    pub(super) fn lay_down(&self, side: usize, need: u64) {
+        self.sides[side].bed.0.need.publish(need);
+        self.sides[side].bed.0.asleep.store(1);
+    }
+
+    pub(super) fn is_asleep(&self, side: usize) -> bool {
+        self.sides[side].bed.0.asleep.load() != 0
+    }
+}
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::sync::{Arc, Mutex};
+
+    use super::*;
+
+    type Deed = Box<dyn FnOnce() + Send>;
+
+    /// A bed without a kernel: what the other end does meanwhile is done in its place, at the moment that is meant.
+    #[derive(Default)]
+    struct Staged {
+        before: Mutex<Option<Deed>>,
+        during: Mutex<Option<Deed>>,
+        looks: AtomicU32,
+        waits: AtomicU32,
+        wakes: AtomicU32,
+    }
+
+    impl Sleep for Staged {
+        fn wait(&self, _word: &Signal, _expected: u32, _at_most: Duration) {
+            self.waits.fetch_add(1, Ordering::SeqCst);
+            let deed = self.during.lock().expect("no panic").take().expect("it sleeps where nobody would wake it");
+            deed();
+        }
+
+        fn wake(&self, _word: &Signal) {
+            self.wakes.fetch_add(1, Ordering::SeqCst);
+        }
+
+        /// Asked after the last look in vain and before the end lies down.
+        fn spins(&self) -> u32 {
+            assert!(self.looks.fetch_add(1, Ordering::SeqCst) < 100, "it looks on and does not sleep");
+            if let Some(deed) = self.before.lock().expect("no panic").take() {
+                deed();
+            }
+            0
+        }
+    }
+
+    fn ring() -> (Arc<Single<Staged>>, Cursor, Cursor) {
+        let (ring, [read, write]) = Single::new(4096, Staged::default()).expect("memory");
+        (Arc::new(ring), read, write)
+    }
+
+    fn wakes(ring: &Single<Staged>) -> u32 {
+        ring.sleep.wakes.swap(0, Ordering::SeqCst)
+    }
+
+    #[test]
+    fn an_end_does_not_sleep_on_what_came_after_its_last_look() {
+        let (ring, read, mut write) = ring();
+        let other = Arc::clone(&ring);
+        *ring.sleep.before.lock().expect("no panic") = Some(Box::new(move || other.write(&mut write, b"x", false)));
+        assert_eq!(ring.await_bytes(&read, 1, 1, Patience::Endless).expect("a byte"), 1);
+        assert_eq!(ring.sleep.waits.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn an_end_does_not_sleep_when_the_other_left_after_its_last_look() {
+        let (ring, read, write) = ring();
+        let other = Arc::clone(&ring);
+        *ring.sleep.before.lock().expect("no panic") = Some(Box::new(move || other.close(&write)));
+        assert_eq!(ring.await_bytes(&read, 1, 1, Patience::Endless).expect("the end"), 0);
+        assert_eq!(ring.sleep.waits.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn an_end_sleeps_once_for_what_is_not_there() {
+        let (ring, read, mut write) = ring();
+        let other = Arc::clone(&ring);
+        *ring.sleep.during.lock().expect("no panic") = Some(Box::new(move || other.write(&mut write, b"xyz", false)));
+        assert_eq!(ring.await_bytes(&read, 2, 3, Patience::Endless).expect("bytes"), 3);
+        assert_eq!((ring.sleep.waits.load(Ordering::SeqCst), wakes(&ring)), (1, 1));
+        assert!(!ring.is_asleep(READ));
+    }
+
+    #[test]
+    fn a_sleeper_is_woken_when_there_is_what_it_sleeps_for_and_not_before() {
+        let (ring, mut read, mut write) = ring();
+        ring.write(&mut write, &[1; 10], false);
+        assert_eq!(wakes(&ring), 0, "nobody sleeps");
+        ring.lay_down(READ, 13);
+        ring.write(&mut write, &[1; 2], false);
+        assert!(wakes(&ring) == 0 && ring.is_asleep(READ), "a byte is missing");
+        ring.write(&mut write, &[1; 1], true);
+        assert!(wakes(&ring) == 0 && ring.is_asleep(READ), "more comes at once");
+        ring.write(&mut write, &[1; 1], false);
+        assert!(wakes(&ring) == 1 && !ring.is_asleep(READ));
+
+        // 14 bytes are in; of the space, as many are missing.
+        ring.lay_down(WRITE, 4096 - 4);
+        ring.look(&read, 14);
+        ring.read(&mut read, &mut [0; 9], false);
+        assert!(wakes(&ring) == 0 && ring.is_asleep(WRITE), "a byte is missing");
+        ring.read(&mut read, &mut [0; 1], true);
+        assert!(wakes(&ring) == 0 && ring.is_asleep(WRITE), "more is taken at once");
+        ring.read(&mut read, &mut [0; 1], false);
+        assert!(wakes(&ring) == 1 && !ring.is_asleep(WRITE));
+    }
+
+    #[test]
+    fn an_end_that_leaves_wakes_the_sleeper_whatever_it_sleeps_for() {
+        let (ring, read, write) = ring();
+        ring.close(&read);
+        assert_eq!(wakes(&ring), 0, "nobody sleeps");
+        ring.lay_down(READ, 100);
+        ring.close(&write);
+        assert!(wakes(&ring) == 1 && !ring.is_asleep(READ));
+    }
+}

@@ -717,4 +717,106 @@ mod tests {
         drop(inside);
         assert_eq!(thread.join().expect("no panic").expect("space"), 4);
     }
+
+    fn header(purpose: u32, slots: u32, capacity: u64) -> Header {
+        let peers = Peers::like_us().expect("what this process is");
+        Header { purpose, overtakes: 0, sealed: 0, pollable: 0, slots, capacity, peers }
+    }
+
+    #[test]
+    fn a_header_holds_what_its_purpose_can_have() {
+        let most = u64::from(u32::MAX);
+        // Purpose (1 is bytes, 2 tokens), capacity.
+        for (purpose, capacity, sound) in [
+            (1, ATOMIC as u64, true),
+            (1, most + 1, true),
+            (1, 1 << 46, true),
+            (1, 1 << 47, false),
+            (1, 0, false),
+            (2, 1, true),
+            (2, most, true),
+            (2, most + 1, false),
+            (2, 0, false),
+        ] {
+            let header = header(purpose, 2, capacity);
+            match Header::from_bytes(&header.to_bytes()) {
+                Ok(read) => assert!(sound && read == header, "{purpose} {capacity}"),
+                Err(error) => assert!(!sound && matches!(error, AttachError::Damaged), "{purpose} {capacity}"),
+            }
+        }
+    }
+
+    #[test]
+    fn the_bytes_begin_with_the_first_page_behind_the_slots() {
+        for slots in [2, 3, 64, MOST_ENDS] {
+            let at = header(1, slots, ATOMIC as u64).bytes_offset();
+            let end = SLOTS + slots as usize * size_of::<Slot>();
+            assert!(at.is_multiple_of(4096) && at >= end && at - end < 4096, "{slots} slots end at {end}: {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_whose_header_names_another_user_is_refused() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("pipe");
+        Options::new(ATOMIC).create(&path).expect("a new file");
+        let file = std::fs::File::options().read(true).write(true).open(&path).expect("the file");
+        let mut bytes = [0; CHECKED + 8];
+        rustix::io::pread(&file, &mut bytes, 0).expect("the file");
+        let mut header = Header::from_bytes(&bytes).expect("a sound header");
+        header.peers.user ^= 1;
+        rustix::io::pwrite(&file, &header.to_bytes(), 0).expect("the file");
+        assert!(matches!(Pipe::open(&path), Err(AttachError::OtherUser)));
+    }
+
+    #[test]
+    fn the_clock_tells_milliseconds_since_boot() {
+        let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+        let now = || {
+            let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+            Duration::try_from(now).expect("a time after boot").as_millis()
+        };
+        let before = now();
+        let told = u128::from(pipe.0.platform.clock());
+        assert!((before..=now()).contains(&told), "{before} {told}");
+    }
+
+    #[test]
+    fn an_owner_lives_while_its_process_does_and_its_byte_is_locked() {
+        let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+        let peer = Pipe::attach(pipe.descriptors().memory).expect("a pipe");
+        let writer = peer.writer().expect("a seat");
+        let index = writer.0.seat().index;
+        let alive = || pipe.0.platform.alive(index);
+        assert!(alive());
+        let mut ended = std::process::Command::new("/bin/true").spawn().expect("a child");
+        let process = &pipe.0.platform.slots()[index as usize].process;
+        process.store(ended.id());
+        ended.wait().expect("a child");
+        assert!(!alive(), "its process has ended");
+        process.store(std::process::id());
+        assert!(alive());
+        // A process whose number is used again does not hold the lock.
+        unlock_byte(&peer.0.platform.file, index.into()).expect("a lock of its own");
+        assert!(!alive(), "its byte is free");
+    }
+
+    #[test]
+    fn the_seat_of_a_dead_writer_with_a_hole_is_passed_over() {
+        let pipe = Options::new(ATOMIC).memfd().expect("a pipe");
+        let peer = Pipe::attach(pipe.descriptors().memory).expect("a pipe");
+        let (dying, mut writer) = (peer.writer().expect("a seat"), pipe.writer().expect("a seat"));
+        let mut reader = pipe.reader().expect("a seat");
+        // It is killed while it copies.
+        dying.0.claim_space(10, super::super::state::Patience::None).expect("space");
+        assert_eq!(writer.try_write(b"two").expect("space"), 3);
+        let index = dying.0.seat().index;
+        unlock_byte(&peer.0.platform.file, index.into()).expect("a lock of its own");
+        std::mem::forget(dying);
+        let third = pipe.writer().expect("another seat");
+        assert_ne!(third.0.seat().index, index);
+        let mut bytes = [0; 20];
+        assert_eq!(reader.try_read(&mut bytes).expect("what is whole"), 3);
+        assert_eq!(&bytes[..3], b"two");
+    }
 }

@@ -281,3 +281,44 @@ impl Drop for SpscReader {
         self.ring.close(&self.cursor);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Read, Write};
+
+    use super::super::state::{READ, WRITE};
+    use super::*;
+
+    const PAGE: usize = 4096;
+
+    #[test]
+    fn a_writer_waits_for_a_good_part_of_the_ring_and_never_for_more_than_it_has() {
+        let (writer, _reader) = spsc(4 * PAGE).expect("memory");
+        for (len, worth) in [(1, PAGE / 2), (PAGE, PAGE), (3 * PAGE, 2 * PAGE), (100 * PAGE, 2 * PAGE)] {
+            assert_eq!(writer.worth_waking(len), worth, "{len}");
+        }
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_is_awake_when_a_write_has_ended() {
+        for (len, need) in [(1, 1), (PAGE, PAGE), (PAGE + 1, PAGE + 1), (4 * PAGE, 1)] {
+            let (mut writer, _reader) = spsc(4 * PAGE).expect("memory");
+            writer.ring.lay_down(READ, need as u64);
+            assert_eq!(writer.write(&vec![1; len]).expect("space"), len);
+            assert!(!writer.ring.is_asleep(READ), "{len}");
+        }
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_is_awake_when_a_read_has_ended() {
+        // Written, room to read into; with each the whole of what is read at once frees what the writer sleeps for.
+        for (len, room) in [(100, 1), (100, 50), (100, 100), (100, 200), (3 * PAGE, 2 * PAGE), (2 * PAGE, 3 * PAGE)] {
+            let (mut writer, mut reader) = spsc(4 * PAGE).expect("memory");
+            assert_eq!(writer.write(&vec![1; len]).expect("space"), len);
+            let read = len.min(room);
+            reader.ring.lay_down(WRITE, (4 * PAGE - len + read) as u64);
+            assert_eq!(reader.read(&mut vec![0; room]).expect("bytes"), read);
+            assert!(!reader.ring.is_asleep(WRITE), "{len} {room}");
+        }
+    }
+}

@@ -222,6 +222,98 @@ fn reserved_space_is_written_when_committed_and_never_was_when_dropped() {
     assert!(reader.filled(1).expect("the end").is_empty());
 }
 
+/// A writer's reservation of 10 bytes of which 3 are committed, with `two` behind it by another.
+fn hole_before_two(writer: &mut Writer, behind: &mut Writer) {
+    let mut space = writer.reserve(10).expect("space");
+    space[..3].copy_from_slice(b"one");
+    behind.write_all(b"two").expect("space");
+    space.commit(3).expect("a sound pipe");
+}
+
+#[test]
+fn what_was_reserved_and_not_committed_is_not_lent_to_a_reader() {
+    let (mut writer, mut reader) = pipe(ATOMIC);
+    let mut behind = writer.another().expect("a seat");
+    hole_before_two(&mut writer, &mut behind);
+    let mut all = Vec::new();
+    while all.len() < 6 {
+        all.extend_from_slice(&reader.filled(100).expect("bytes"));
+    }
+    assert_eq!(all, b"onetwo");
+    assert_eq!(reader.try_read(&mut [0; 10]).expect_err("no more").kind(), ErrorKind::WouldBlock);
+}
+
+#[test]
+fn a_writer_claims_nothing_more_while_it_left_a_hole() {
+    let (mut writer, mut reader) = pipe(4 * ATOMIC);
+    let mut behind = writer.another().expect("a seat");
+    hole_before_two(&mut writer, &mut behind);
+    let large = pattern(0, ATOMIC + 1);
+    assert_eq!(writer.try_write(&large).expect_err("its hole is not passed").kind(), ErrorKind::WouldBlock);
+    let mut piece = [0; 10];
+    assert_eq!(reader.try_read(&mut piece).expect("bytes"), 3);
+    assert_eq!(reader.try_read(&mut piece).expect("bytes"), 3);
+    assert_eq!(&piece[..3], b"two");
+    assert_eq!(writer.try_write(&large).expect("space"), ATOMIC + 1);
+    let mut all = vec![0; ATOMIC + 1];
+    reader.read_exact(&mut all).expect("bytes");
+    assert!(all == large);
+}
+
+#[test]
+fn a_reservation_that_is_used_up_leaves_no_hole() {
+    let (mut writer, mut reader) = pipe(4 * ATOMIC);
+    let mut behind = writer.another().expect("a seat");
+    let mut space = writer.reserve(3).expect("space");
+    space.copy_from_slice(b"one");
+    behind.write_all(b"two").expect("space");
+    space.commit(3).expect("a sound pipe");
+    assert_eq!(writer.try_write(&[3; ATOMIC + 1]).expect("its claim has ended"), ATOMIC + 1);
+    let mut all = vec![0; ATOMIC + 7];
+    reader.read_exact(&mut all).expect("bytes");
+    assert_eq!(&all[..8], b"onetwo\x03\x03");
+}
+
+#[test]
+fn an_end_takes_another_seat_than_that_of_a_hole() {
+    let (mut writer, mut reader) = pipe(ATOMIC);
+    let mut behind = writer.another().expect("a seat");
+    hole_before_two(&mut writer, &mut behind);
+    drop(writer);
+    let mut third = behind.another().expect("a seat");
+    third.write_all(b"three").expect("space");
+    let mut all = [0; 11];
+    reader.read_exact(&mut all).expect("bytes");
+    assert_eq!(&all, b"onetwothree");
+}
+
+#[test]
+fn reserved_space_ends_where_the_memory_does() {
+    let (mut writer, mut reader) = pipe(2 * ATOMIC);
+    let first = ATOMIC + ATOMIC / 2;
+    assert_eq!(writer.write(&pattern(0, first)).expect("space"), first);
+    let mut all = vec![0; first];
+    reader.read_exact(&mut all).expect("bytes");
+    let mut at = first;
+    for len in [ATOMIC / 2, ATOMIC] {
+        let mut space = writer.reserve(ATOMIC).expect("space");
+        assert_eq!(space.len(), len);
+        space.copy_from_slice(&pattern(at, len));
+        space.commit(len).expect("a sound pipe");
+        at += len;
+    }
+    all.resize(at, 0);
+    reader.read_exact(&mut all[first..]).expect("bytes");
+    assert!(all == pattern(0, at));
+}
+
+#[test]
+fn a_full_pipe_refuses_a_large_write_that_does_not_wait() {
+    let (mut writer, _reader) = pipe(ATOMIC);
+    assert_eq!(writer.try_write(&[1; ATOMIC]).expect("space"), ATOMIC);
+    assert_eq!(writer.try_write(&[1; 2 * ATOMIC]).expect_err("full").kind(), ErrorKind::WouldBlock);
+}
+
 #[test]
 fn the_ring_of_two_ends_carries_a_stream_whatever_the_pieces() {
     for (write, read) in [(1, 1), (1, 9000), (4096, 100), (5000, 3000), (20_000, 20_000)] {
