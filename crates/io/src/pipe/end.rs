@@ -166,9 +166,141 @@ impl<P: Place> Drop for End<P> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::state::Purpose;
+    use std::sync::Mutex;
+    use std::sync::atomic::{AtomicU32, Ordering};
+    use std::time::Duration;
+
+    use super::super::local::Local;
+    use super::super::ring::Bytes;
+    use super::super::state::{Platform, Purpose, Slot, State};
+    use super::super::sync::Signal;
     use super::super::{ATOMIC, chunk};
     use super::*;
+
+    type Deed = Box<dyn FnOnce() + Send>;
+
+    /// A process's memory without a kernel to sleep in: what others do meanwhile is done in place of the sleep.
+    struct Staged {
+        local: Local,
+        during: Mutex<Option<Deed>>,
+        wakes: AtomicU32,
+    }
+
+    impl Platform for Staged {
+        fn state(&self) -> &State {
+            self.local.state()
+        }
+
+        fn slots(&self) -> &[Slot] {
+            self.local.slots()
+        }
+
+        fn cpu(&self) -> u32 {
+            0
+        }
+
+        fn wait(&self, _word: &Signal, _expected: u32, _at_most: Duration) {
+            let deed = self.during.lock().expect("no panic").take().expect("it sleeps where nobody would wake it");
+            deed();
+        }
+
+        fn wake(&self, _word: &Signal) {
+            self.wakes.fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn notify(&self, _side: usize) {}
+
+        fn alive(&self, _index: u32) -> bool {
+            true
+        }
+
+        fn ours(&self) -> bool {
+            true
+        }
+
+        fn clock(&self) -> u64 {
+            0
+        }
+
+        fn spins(&self) -> u32 {
+            0
+        }
+    }
+
+    impl Store for Staged {
+        fn bytes(&self) -> &Bytes {
+            self.local.bytes()
+        }
+    }
+
+    impl Place for Staged {
+        fn find_seat(&self, side: usize, after: Option<u32>) -> io::Result<Seat> {
+            self.local.find_seat(side, after)
+        }
+
+        fn leave_seat(&self, index: u32) {
+            self.local.leave_seat(index);
+        }
+    }
+
+    /// A pipe of 16 atomic pieces, of which a claim takes four.
+    fn staged() -> (Arc<Core<Staged>>, End<Staged>, End<Staged>) {
+        let capacity = 16 * ATOMIC;
+        let local = Local::new(capacity, 2).expect("memory");
+        let capacity = capacity as u64;
+        let shape = Shape { purpose: Purpose::Bytes, capacity, atomic: ATOMIC, chunk: chunk(capacity), overtakes: 64 };
+        let platform = Staged { local, during: Mutex::default(), wakes: AtomicU32::new(0) };
+        let core = Arc::new(Core { platform, shape });
+        let (reader, writer) = (End::reader(&core).expect("a seat"), End::writer(&core).expect("a seat"));
+        (core, reader, writer)
+    }
+
+    #[test]
+    fn a_reader_that_sleeps_is_awake_when_a_write_has_ended() {
+        for len in [1, ATOMIC, 2 * ATOMIC, 4 * ATOMIC, 6 * ATOMIC, 10 * ATOMIC] {
+            let (core, mut reader, mut writer) = staged();
+            let other = Arc::clone(&core);
+            *core.platform.during.lock().expect("no panic") = Some(Box::new(move || {
+                assert_eq!(writer.write(&vec![1; len], Patience::Endless).expect("space"), len);
+                assert_eq!(other.platform.wakes.load(Ordering::SeqCst), 1, "{len}");
+            }));
+            assert_eq!(reader.read(&mut vec![0; 16 * ATOMIC], Patience::Endless).expect("bytes"), len);
+        }
+    }
+
+    #[test]
+    fn a_writer_that_sleeps_is_awake_when_a_read_has_ended() {
+        for len in [4 * ATOMIC, 5 * ATOMIC, 8 * ATOMIC, 16 * ATOMIC, 20 * ATOMIC] {
+            let (core, reader, mut writer) = staged();
+            let reader = Arc::new(Mutex::new(reader));
+            let at_work = Arc::clone(&reader);
+            assert_eq!(writer.write(&[1; 16 * ATOMIC], Patience::None).expect("space"), 16 * ATOMIC);
+            let other = Arc::clone(&core);
+            *core.platform.during.lock().expect("no panic") = Some(Box::new(move || {
+                let mut reader = at_work.lock().expect("no panic");
+                let read = reader.read(&mut vec![0; len], Patience::Endless).expect("bytes");
+                assert_eq!(read, len.min(16 * ATOMIC));
+                assert_eq!(other.platform.wakes.load(Ordering::SeqCst), 1, "{len}");
+            }));
+            // The reader is there still.
+            assert_eq!(writer.write(&[2; 2 * ATOMIC], Patience::Endless).expect("space"), 2 * ATOMIC);
+            drop(reader);
+        }
+    }
+
+    #[test]
+    fn a_read_takes_all_there_is_whatever_a_claim_takes() {
+        for there in [3 * ATOMIC, 4 * ATOMIC, 10 * ATOMIC, 10 * ATOMIC + 1, 16 * ATOMIC] {
+            for room in [ATOMIC + 1, 9 * ATOMIC, 16 * ATOMIC] {
+                let (_core, mut reader, mut writer) = staged();
+                assert_eq!(writer.write(&vec![1; there], Patience::None).expect("space"), there);
+                let mut into = vec![0; room];
+                let read = reader.read(&mut into, Patience::None).expect("bytes");
+                assert_eq!(read, there.min(room), "{there} {room}");
+                assert!(into[..read].iter().all(|&byte| byte == 1));
+            }
+        }
+    }
 
     #[test]
     fn a_writer_waits_for_its_next_piece_and_never_for_more_than_fits() {
