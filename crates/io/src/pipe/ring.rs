@@ -760,6 +760,41 @@ mod tests {
         ring.sleep.wakes.swap(0, Ordering::SeqCst)
     }
 
+    /// A bed in which nobody lies: this often to look at most.
+    struct Awake(u32);
+
+    impl Sleep for Awake {
+        fn wait(&self, _word: &Signal, _expected: u32, _at_most: Duration) {
+            unreachable!("looking is not sleeping")
+        }
+
+        fn wake(&self, _word: &Signal) {
+            unreachable!("nobody sleeps")
+        }
+
+        fn spins(&self) -> u32 {
+            self.0
+        }
+    }
+
+    #[test]
+    fn an_end_looks_less_while_it_is_in_vain_and_longer_after_looks_that_paid() {
+        let (ring, [mut read, mut write]) = Single::new(4096, Awake(512)).expect("memory");
+        assert_eq!(read.spins.get(), 512);
+        for left in [384, 288, 216, 162, 120, 90, 66, 48, 36, 32, 32] {
+            assert!(!ring.spin(&read, 1), "nothing is there");
+            assert_eq!(read.spins.get(), left);
+        }
+        ring.write(&mut write, b"x", false);
+        assert!(!ring.spin(&read, 2), "a byte is missing");
+        for left in [64, 128, 256, 512, 512] {
+            assert!(ring.spin(&read, 1), "a byte is there");
+            assert_eq!(read.spins.get(), left);
+        }
+        ring.read(&mut read, &mut [0], false);
+        assert!(!ring.spin(&read, 1), "it is gone");
+    }
+
     #[test]
     fn an_end_does_not_sleep_on_what_came_after_its_last_look() {
         let (ring, read, mut write) = ring();
