@@ -297,7 +297,7 @@ mod tests {
                 let mut into = vec![0; room];
                 let read = reader.read(&mut into, Patience::None).expect("bytes");
                 assert_eq!(read, there.min(room), "{there} {room}");
-                assert!(into[..read].iter().all(|&byte| byte == 1));
+                assert!(into[..read] == vec![1; read]);
             }
         }
     }
