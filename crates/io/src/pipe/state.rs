@@ -911,3 +911,87 @@ impl<P: Platform> Drop for Inside<'_, P> {
         }
     }
 }
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+mod tests {
+    use super::super::local::Local;
+    use super::*;
+
+    /// A pipe with these ends attached, in the slots of their order.
+    fn with(purpose: Purpose, kinds: &[u32]) -> (Core<Local>, Vec<Seat>) {
+        let shape = Shape { purpose, capacity: 4096, atomic: 16, chunk: 64, overtakes: 0 };
+        let core = Core { platform: Local::new(4096, 8).expect("memory"), shape };
+        let seats: Vec<Seat> = (0u32..)
+            .zip(kinds)
+            .map(|(index, &of)| Seat::new(index, 1, if of == kind::WRITER { WRITE } else { READ }))
+            .collect();
+        for (seat, &of) in seats.iter().zip(kinds) {
+            core.slot(seat.index).generation.store(1);
+            assert_eq!(core.attach(seat, of), Ok(true));
+        }
+        (core, seats)
+    }
+
+    fn claims(slot: &Slot, claim: u32, pos: u64, len: u64) {
+        slot.claim.set(claim);
+        slot.pos.set(pos);
+        slot.len.set(len);
+    }
+
+    #[test]
+    fn repair_queues_who_waited_and_nobody_else() {
+        let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::READER, kind::WRITER]);
+        let inside = core.enter(&seats[2]).expect("a sound pipe");
+        inside.enqueue(1, READ, Need::default());
+        inside.repair();
+        let state = core.state();
+        assert_eq!([READ, WRITE].map(|side| (state.head[side].get(), state.tail[side].get())), [(2, 2), (0, 0)]);
+        assert_eq!([0, 1].map(|index| core.slot(index).next.get()), [0, 0]);
+    }
+
+    #[test]
+    fn repair_keeps_the_claims_that_the_positions_cover_and_no_other() {
+        let (core, seats) =
+            with(Purpose::Bytes, &[kind::READER, kind::READER, kind::WRITER, kind::WRITER, kind::WRITER]);
+        let inside = core.enter(&seats[0]).expect("a sound pipe");
+        let state = core.state();
+        (state.taken.set(20), state.alloc.set(50));
+        claims(core.slot(0), claim::COPYING, 10, 10);
+        claims(core.slot(1), claim::COPYING, 20, 5);
+        claims(core.slot(2), claim::COPYING, 40, 10);
+        claims(core.slot(3), claim::HOLE, 30, 10);
+        claims(core.slot(4), claim::HOLE, 10, 10);
+        // Of the dead: one hole is still ahead of the readers, and is kept.
+        core.slot(3).kind.set(kind::HOLE);
+        core.slot(4).kind.set(kind::HOLE);
+        inside.repair();
+        let kept = [0, 1, 2, 3, 4].map(|index| core.slot(index).claim.get());
+        assert_eq!(kept, [claim::COPYING, claim::NONE, claim::COPYING, claim::HOLE, claim::NONE]);
+        assert_eq!([3, 4].map(|index| core.slot(index).kind.get()), [kind::HOLE, kind::FREE]);
+        let counts = [READ, WRITE].map(|side| (state.ends[side].get(), state.claims[side].get()));
+        assert_eq!((counts, state.holes.get()), ([(2, 1), (1, 1)], 1));
+    }
+
+    #[test]
+    fn repair_counts_the_holders_and_what_they_hold() {
+        let (core, seats) = with(Purpose::Tokens, &[kind::HOLDER, kind::HOLDER]);
+        let inside = core.enter(&seats[0]).expect("a sound bag");
+        (core.slot(0).held.set(2), core.slot(1).held.set(3));
+        inside.repair();
+        assert_eq!((core.state().ends[READ].get(), core.state().taken.get()), (2, 5));
+    }
+
+    #[test]
+    fn only_claims_being_copied_hold_the_other_side_back() {
+        let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::READER, kind::WRITER, kind::WRITER]);
+        let inside = core.enter(&seats[0]).expect("a sound pipe");
+        let state = core.state();
+        (state.taken.set(9), state.alloc.set(30));
+        claims(core.slot(0), claim::NONE, 1, 4);
+        claims(core.slot(1), claim::COPYING, 5, 4);
+        claims(core.slot(2), claim::NONE, 9, 11);
+        claims(core.slot(3), claim::COPYING, 20, 10);
+        (state.claims[READ].set(1), state.claims[WRITE].set(1));
+        assert_eq!((inside.freed(), inside.published()), (5, 20));
+    }
+}
