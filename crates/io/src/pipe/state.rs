@@ -955,7 +955,8 @@ mod tests {
             with(Purpose::Bytes, &[kind::READER, kind::READER, kind::WRITER, kind::WRITER, kind::WRITER]);
         let inside = core.enter(&seats[0]).expect("a sound pipe");
         let state = core.state();
-        (state.taken.set(20), state.alloc.set(50));
+        state.taken.set(20);
+        state.alloc.set(50);
         claims(core.slot(0), claim::COPYING, 10, 10);
         claims(core.slot(1), claim::COPYING, 20, 5);
         claims(core.slot(2), claim::COPYING, 40, 10);
@@ -976,7 +977,8 @@ mod tests {
     fn repair_counts_the_holders_and_what_they_hold() {
         let (core, seats) = with(Purpose::Tokens, &[kind::HOLDER, kind::HOLDER]);
         let inside = core.enter(&seats[0]).expect("a sound bag");
-        (core.slot(0).held.set(2), core.slot(1).held.set(3));
+        core.slot(0).held.set(2);
+        core.slot(1).held.set(3);
         inside.repair();
         assert_eq!((core.state().ends[READ].get(), core.state().taken.get()), (2, 5));
     }
@@ -986,12 +988,14 @@ mod tests {
         let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::READER, kind::WRITER, kind::WRITER]);
         let inside = core.enter(&seats[0]).expect("a sound pipe");
         let state = core.state();
-        (state.taken.set(9), state.alloc.set(30));
+        state.taken.set(9);
+        state.alloc.set(30);
         claims(core.slot(0), claim::NONE, 1, 4);
         claims(core.slot(1), claim::COPYING, 5, 4);
         claims(core.slot(2), claim::NONE, 9, 11);
         claims(core.slot(3), claim::COPYING, 20, 10);
-        (state.claims[READ].set(1), state.claims[WRITE].set(1));
+        state.claims[READ].set(1);
+        state.claims[WRITE].set(1);
         assert_eq!((inside.freed(), inside.published()), (5, 20));
     }
 }
