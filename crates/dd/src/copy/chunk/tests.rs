@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use fdd_sys::locale::Locale;
 use rustix::fs::SeekFrom;
+use rustix::io::Errno;
 
 use super::*;
 use crate::copy::{Buffers, Choice, run};
@@ -117,47 +118,18 @@ fn a_converted_copy_counts_the_records_that_it_has_read() {
     assert_eq!((stopped.tally.read, stopped.at), (records(chunk as u64, 0), (chunk * 1000) as u64));
 }
 
-/// A joined write takes 5,700 bytes and the next one fails; then the input can be read no more, so that the plain loop never
-/// comes to what is in the output already.
-#[test]
-fn what_a_joined_write_took_counts_though_it_cannot_be_read_again() {
+/// What a joined copy of `data` by blocks of 1000 comes to, and the output, over a medium whose writes do as `write` says by
+/// their number, and whose reads begin with `reads`.
+fn over(
+    data: &[u8],
+    operand: &str,
+    write: impl Fn(usize) -> Result<usize, Errno> + Send + Sync + 'static,
+    reads: &[Result<usize, Errno>],
+) -> (Result<crate::copy::Ending, Halt>, Tally, Vec<u8>) {
     let dir = tempfile::tempdir().expect("a directory");
     let (from, to) = (dir.path().join("in"), dir.path().join("out"));
-    std::fs::write(&from, pattern(300_000)).expect("written");
-    for (taken, full, partial) in [(5_700, 5, 1), (5_000, 5, 0), (700, 0, 1)] {
-        let plan = plan(&format!("if={} of={} bs=1000", from.display(), to.display()));
-        let mut monitor = Monitor::embedded("dd".to_owned(), Locale::default());
-        let write = move |number, _| if number == 0 { Ok(taken) } else { Err(rustix::io::Errno::NOSPC) };
-        let reads = [Ok(usize::MAX), Err(rustix::io::Errno::INVAL)];
-        let kernel = Arc::new(Medium {
-            write: Some(Box::new(write)),
-            reads: std::sync::Mutex::new(reads.into()),
-            ..Medium::default()
-        });
-        let never = || unreachable!("it is named");
-        let mut source = Source::open(Arc::<Medium>::clone(&kernel), &plan.input, never, &mut monitor).expect("opened");
-        let mut buffers = Buffers::for_plan(&plan).expect("memory");
-        let mut sink = Sink::open(kernel, &plan.output, never, &mut monitor).expect("opened");
-        let mut job = Job::new(&plan, &mut source, &mut sink, &mut monitor, &mut buffers);
-        let (outcome, _) = run(&mut job, &Choice { forced: Some("coalesce".to_owned()) });
-        assert!(outcome.is_ok_and(|ending| ending.failed));
-        assert_eq!(std::fs::read(&to).expect("the output"), pattern(taken));
-        assert_eq!((monitor.tally.bytes, monitor.tally.written), (taken as u64, records(full, partial)));
-    }
-}
-
-/// A job over a medium whose writes do as `write` says, and whose reads begin with `reads`: five records of data, fifteen of
-/// zeros, and data.
-fn stepping_over(
-    write: impl Fn(usize) -> Result<usize, rustix::io::Errno> + Send + Sync + 'static,
-    reads: &[Result<usize, rustix::io::Errno>],
-) -> (Result<crate::copy::Ending, Halt>, Tally, usize) {
-    let dir = tempfile::tempdir().expect("a directory");
-    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
-    let mut data = pattern(30_000);
-    data[5000..20_000].fill(0);
     std::fs::write(&from, data).expect("written");
-    let plan = plan(&format!("if={} of={} bs=1000 conv=sparse", from.display(), to.display()));
+    let plan = plan(&format!("if={} of={} bs=1000 {operand}", from.display(), to.display()));
     let mut monitor = Monitor::embedded("dd".to_owned(), Locale::default());
     let kernel = Arc::new(Medium {
         write: Some(Box::new(move |number, _| write(number))),
@@ -171,21 +143,46 @@ fn stepping_over(
     let mut job = Job::new(&plan, &mut source, &mut sink, &mut monitor, &mut buffers);
     let (outcome, _) = run(&mut job, &Choice { forced: Some("coalesce".to_owned()) });
     monitor.tally.take_back(sink.take_unsettled(), 1000);
-    (outcome, monitor.tally, std::fs::read(&to).expect("the output").len())
+    (outcome, monitor.tally, std::fs::read(&to).expect("the output"))
+}
+
+/// A joined write takes 5,700 bytes and the next one fails; then the input can be read no more, so that the plain loop never
+/// comes to what is in the output already.
+#[test]
+fn what_a_joined_write_took_counts_though_it_cannot_be_read_again() {
+    for (taken, full, partial) in [(5_700, 5, 1), (5_000, 5, 0), (700, 0, 1)] {
+        let write = move |number| if number == 0 { Ok(taken) } else { Err(Errno::NOSPC) };
+        let reads = [Ok(usize::MAX), Err(Errno::INVAL)];
+        let (outcome, tally, output) = over(&pattern(300_000), "conv=notrunc", write, &reads);
+        assert!(outcome.is_ok_and(|ending| ending.failed));
+        assert_eq!(output, pattern(taken));
+        assert_eq!((tally.bytes, tally.written), (taken as u64, records(full, partial)));
+    }
+}
+
+/// Five records of data, fifteen of zeros that are stepped over, and data.
+fn stepping_over(
+    write: impl Fn(usize) -> Result<usize, Errno> + Send + Sync + 'static,
+    reads: &[Result<usize, Errno>],
+) -> (Result<crate::copy::Ending, Halt>, Tally, usize) {
+    let mut data = pattern(30_000);
+    data[5000..20_000].fill(0);
+    let (outcome, tally, output) = over(&data, "conv=sparse", write, reads);
+    (outcome, tally, output.len())
 }
 
 /// The write behind the zeros fails, and the input can be read no more.
 #[test]
 fn what_was_written_before_zeros_counts_though_it_cannot_be_read_again() {
-    let write = |number| if number == 0 { Ok(usize::MAX) } else { Err(rustix::io::Errno::NOSPC) };
-    let (outcome, tally, len) = stepping_over(write, &[Ok(usize::MAX), Err(rustix::io::Errno::INVAL)]);
+    let write = |number| if number == 0 { Ok(usize::MAX) } else { Err(Errno::NOSPC) };
+    let (outcome, tally, len) = stepping_over(write, &[Ok(usize::MAX), Err(Errno::INVAL)]);
     assert!(outcome.is_ok_and(|ending| ending.failed));
     assert_eq!((tally.bytes, tally.written, tally.sparse, len), (5000, records(5, 0), 0, 5000));
 }
 
 #[test]
 fn blocks_stepped_over_are_counted_as_such_when_the_chunk_is_walked_again() {
-    let write = |number| if number == 1 { Err(rustix::io::Errno::NOSPC) } else { Ok(usize::MAX) };
+    let write = |number| if number == 1 { Err(Errno::NOSPC) } else { Ok(usize::MAX) };
     let (outcome, tally, len) = stepping_over(write, &[]);
     assert!(outcome.is_ok_and(|ending| !ending.failed));
     assert_eq!((tally.bytes, tally.written, tally.sparse, len), (30_000, records(30, 0), 15, 30_000));
