@@ -245,6 +245,18 @@ mod tests {
         }
     }
 
+    /// Runs a test that looks at each page of the cache, and up to five times in all if it fails: a system that is short of
+    /// memory drops pages of ours. A rule that is broken is broken each time.
+    #[cfg(not(miri))]
+    fn undisturbed(test: impl Fn()) {
+        for _ in 1..5 {
+            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(&test)).is_ok() {
+                return;
+            }
+        }
+        test();
+    }
+
     /// A file on the medium of the build, of `len` bytes, with no page in the cache; `None`, said aloud, where pages stay.
     #[cfg(not(miri))]
     fn cold_file(len: u64) -> Option<File> {
@@ -282,77 +294,83 @@ mod tests {
     #[test]
     #[cfg(not(miri))] // The page cache.
     fn windows_are_dropped_behind_the_position_and_nothing_else_is() {
-        let Some(file) = cold_file(26 * MIB) else { return };
-        fetch(&file, 0, 26 * MIB);
-        let medium = Medium::default();
-        let pass = |advice: &mut Advice, len: u64| {
-            advice.passed(&medium, file.as_fd(), usize::try_from(len).expect("small"));
-            map(&file, 26)
-        };
-        let mut advice = Advice::new(Cache::Drop, Side::Reading, Some(MIB));
-        advice.use_windows();
-        assert!(!advice.is_idle());
-        assert_eq!(pass(&mut advice, 6 * MIB), "##########################");
-        assert_eq!(pass(&mut advice, 2 * MIB), "#.......##################");
-        // A jump counts as passed.
-        advice.start_at(&medium, file.as_fd(), 17 * MIB);
-        assert_eq!(pass(&mut advice, 2 * MIB), "#...............##########");
-        assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
-        assert_eq!(map(&file, 26), "#..................#######");
-        assert!(medium.dropped.lock().expect("no panic").is_empty(), "not by the calls of the plain loop");
+        undisturbed(|| {
+            let Some(file) = cold_file(26 * MIB) else { return };
+            fetch(&file, 0, 26 * MIB);
+            let medium = Medium::default();
+            let pass = |advice: &mut Advice, len: u64| {
+                advice.passed(&medium, file.as_fd(), usize::try_from(len).expect("small"));
+                map(&file, 26)
+            };
+            let mut advice = Advice::new(Cache::Drop, Side::Reading, Some(MIB));
+            advice.use_windows();
+            assert!(!advice.is_idle());
+            assert_eq!(pass(&mut advice, 6 * MIB), "##########################");
+            assert_eq!(pass(&mut advice, 2 * MIB), "#.......##################");
+            // A jump counts as passed.
+            advice.start_at(&medium, file.as_fd(), 17 * MIB);
+            assert_eq!(pass(&mut advice, 2 * MIB), "#...............##########");
+            assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
+            assert_eq!(map(&file, 26), "#..................#######");
+            assert!(medium.dropped.lock().expect("no panic").is_empty(), "not by the calls of the plain loop");
+        });
     }
 
     #[test]
     #[cfg(not(miri))] // The page cache.
     fn windows_that_were_written_are_dropped_too() {
-        let Some(file) = cold_file(20 * MIB) else { return };
-        fetch(&file, 0, 20 * MIB);
-        let medium = Medium::default();
-        let mut advice = Advice::new(Cache::Drop, Side::Writing, Some(2 * MIB));
-        advice.use_windows();
-        for piece in 1..8 {
-            file.write_all_at(&[2; 2 << 20], piece * 2 * MIB).expect("room");
-            advice.passed(&medium, file.as_fd(), 2 << 20);
-        }
-        // One window behind: the last one is being written back.
-        assert_eq!(map(&file, 20), "##......############");
-        assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
-        assert_eq!(map(&file, 20), "##..............####");
+        undisturbed(|| {
+            let Some(file) = cold_file(20 * MIB) else { return };
+            fetch(&file, 0, 20 * MIB);
+            let medium = Medium::default();
+            let mut advice = Advice::new(Cache::Drop, Side::Writing, Some(2 * MIB));
+            advice.use_windows();
+            for piece in 1..8 {
+                file.write_all_at(&[2; 2 << 20], piece * 2 * MIB).expect("room");
+                advice.passed(&medium, file.as_fd(), 2 << 20);
+            }
+            // One window behind: the last one is being written back.
+            assert_eq!(map(&file, 20), "##......############");
+            assert_eq!(advice.finish(&medium, file.as_fd(), false), None);
+            assert_eq!(map(&file, 20), "##..............####");
+        });
     }
 
     #[test]
     #[cfg(not(miri))] // The page cache.
     fn neutral_drops_what_it_brought_and_keeps_what_was_there() {
-        for (side, ahead) in
-            [(Side::Reading, false), (Side::Reading, true), (Side::Writing, false), (Side::Writing, true)]
-        {
-            let Some(file) = cold_file(20 * MIB) else { return };
-            fetch(&file, 0, MIB);
-            fetch(&file, 4 * MIB, 6 * MIB);
-            fetch(&file, 9 * MIB, 10 * MIB);
-            fetch(&file, 17 * MIB, 20 * MIB);
-            let before = "#...##...#.......###";
-            assert_eq!(map(&file, 20), before);
-            let medium = Medium::default();
-            let mut advice = Advice::new(Cache::Neutral, side, Some(2 * MIB));
-            assert!(!advice.is_idle());
-            advice.use_windows();
-            for at in (2..16).step_by(2) {
-                if ahead {
-                    advice.announce(file.as_fd(), at * MIB..(at + 2) * MIB);
-                } else {
-                    advice.before(file.as_fd(), 2 << 20);
+        undisturbed(|| {
+            for (side, ahead) in
+                [(Side::Reading, false), (Side::Reading, true), (Side::Writing, false), (Side::Writing, true)]
+            {
+                let Some(file) = cold_file(20 * MIB) else { return };
+                fetch(&file, 0, MIB);
+                fetch(&file, 4 * MIB, 6 * MIB);
+                fetch(&file, 9 * MIB, 10 * MIB);
+                fetch(&file, 17 * MIB, 20 * MIB);
+                let before = "#...##...#.......###";
+                assert_eq!(map(&file, 20), before);
+                let medium = Medium::default();
+                let mut advice = Advice::new(Cache::Neutral, side, Some(2 * MIB));
+                assert!(!advice.is_idle());
+                advice.use_windows();
+                for at in (2..16).step_by(2) {
+                    if ahead {
+                        advice.announce(file.as_fd(), at * MIB..(at + 2) * MIB);
+                    } else {
+                        advice.before(file.as_fd(), 2 << 20);
+                    }
+                    match side {
+                        Side::Reading => fetch(&file, at * MIB, (at + 2) * MIB),
+                        Side::Writing => file.write_all_at(&[3; 2 << 20], at * MIB).expect("room"),
+                    }
+                    assert_eq!(map(&file, 20)[usize::try_from(at).expect("small")..][..2], *"##", "the copy was here");
+                    advice.passed(&medium, file.as_fd(), 2 << 20);
                 }
-                match side {
-                    Side::Reading => fetch(&file, at * MIB, (at + 2) * MIB),
-                    Side::Writing => file.write_all_at(&[3; 2 << 20], at * MIB).expect("room"),
-                }
-                assert_eq!(map(&file, 20)[usize::try_from(at).expect("small")..][..2], *"##", "the copy was here");
-                advice.passed(&medium, file.as_fd(), 2 << 20);
+                assert_eq!(advice.finish(&medium, file.as_fd(), true), None);
+                assert_eq!(map(&file, 20), before, "{side:?}, announced: {ahead}");
+                assert!(medium.dropped.lock().expect("no panic").is_empty());
             }
-            assert_eq!(advice.finish(&medium, file.as_fd(), true), None);
-            assert_eq!(map(&file, 20), before, "{side:?}, announced: {ahead}");
-            assert!(medium.dropped.lock().expect("no panic").is_empty());
-        }
+        });
     }
 }
