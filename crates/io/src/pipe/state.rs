@@ -914,13 +914,112 @@ impl<P: Platform> Drop for Inside<'_, P> {
 
 #[cfg(all(test, not(any(loom, shuttle))))]
 mod tests {
+    use std::collections::VecDeque;
+    use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+    use std::sync::{Arc, Mutex};
+
     use super::super::local::Local;
+    use super::super::sync::pauses;
     use super::*;
 
-    /// A pipe with these ends attached, in the slots of their order.
-    fn with(purpose: Purpose, kinds: &[u32]) -> (Core<Local>, Vec<Seat>) {
-        let shape = Shape { purpose, capacity: 4096, atomic: 16, chunk: 64, overtakes: 0 };
-        let core = Core { platform: Local::new(4096, 8).expect("memory"), shape };
+    type Deed = Box<dyn FnOnce() + Send>;
+
+    /// A process's memory without a kernel, a clock and a processor: what these would say is said by the test.
+    struct Staged {
+        local: Local,
+        spins: AtomicU32,
+        cpu: AtomicU32,
+        clock: AtomicU64,
+        /// Slots whose owners are dead, as bits.
+        dead: AtomicU32,
+        /// What others do before the next end looks for the lock, and while it sleeps.
+        before: Mutex<Option<Deed>>,
+        during: Mutex<VecDeque<Deed>>,
+        /// Which words were woken, by address.
+        wakes: Mutex<Vec<usize>>,
+        notified: [AtomicU32; 2],
+    }
+
+    fn address(word: &Signal) -> usize {
+        std::ptr::from_ref(word).addr()
+    }
+
+    impl Platform for Staged {
+        fn state(&self) -> &State {
+            self.local.state()
+        }
+
+        fn slots(&self) -> &[Slot] {
+            self.local.slots()
+        }
+
+        fn cpu(&self) -> u32 {
+            self.cpu.load(Ordering::SeqCst)
+        }
+
+        fn wait(&self, word: &Signal, expected: u32, _at_most: Duration) {
+            assert_eq!(word.load(), expected, "it lies down although the word has changed");
+            let deed = self.during.lock().expect("no panic").pop_front().expect("it sleeps where nobody would wake it");
+            deed();
+        }
+
+        fn wake(&self, word: &Signal) {
+            self.wakes.lock().expect("no panic").push(address(word));
+        }
+
+        fn notify(&self, side: usize) {
+            self.notified[side].fetch_add(1, Ordering::SeqCst);
+        }
+
+        fn alive(&self, index: u32) -> bool {
+            self.dead.load(Ordering::SeqCst) & 1 << index == 0
+        }
+
+        fn ours(&self) -> bool {
+            true
+        }
+
+        fn clock(&self) -> u64 {
+            self.clock.load(Ordering::SeqCst)
+        }
+
+        fn spins(&self) -> u32 {
+            if let Some(deed) = self.before.lock().expect("no panic").take() {
+                deed();
+            }
+            self.spins.load(Ordering::SeqCst)
+        }
+    }
+
+    impl Staged {
+        fn while_it_sleeps(&self, deed: impl FnOnce() + Send + 'static) {
+            self.during.lock().expect("no panic").push_back(Box::new(deed));
+        }
+
+        fn notified(&self) -> [u32; 2] {
+            [READ, WRITE].map(|side| self.notified[side].load(Ordering::SeqCst))
+        }
+
+        fn wakes(&self) -> Vec<usize> {
+            std::mem::take(&mut *self.wakes.lock().expect("no panic"))
+        }
+    }
+
+    /// A pipe with these ends attached, in the slots of their order, in which who waits may be overtaken so often.
+    fn overtaking(overtakes: u32, purpose: Purpose, kinds: &[u32]) -> (Arc<Core<Staged>>, Vec<Seat>) {
+        let shape = Shape { purpose, capacity: 4096, atomic: 16, chunk: 64, overtakes };
+        let platform = Staged {
+            local: Local::new(4096, 8).expect("memory"),
+            spins: AtomicU32::new(0),
+            cpu: AtomicU32::new(3),
+            clock: AtomicU64::new(0),
+            dead: AtomicU32::new(0),
+            before: Mutex::default(),
+            during: Mutex::default(),
+            wakes: Mutex::default(),
+            notified: Default::default(),
+        };
+        let core = Core { platform, shape };
         let seats: Vec<Seat> = (0u32..)
             .zip(kinds)
             .map(|(index, &of)| Seat::new(index, 1, if of == kind::WRITER { WRITE } else { READ }))
@@ -929,13 +1028,387 @@ mod tests {
             core.slot(seat.index).generation.store(1);
             assert_eq!(core.attach(seat, of), Ok(true));
         }
-        (core, seats)
+        (Arc::new(core), seats)
     }
+
+    /// First come, first served.
+    fn with(purpose: Purpose, kinds: &[u32]) -> (Arc<Core<Staged>>, Vec<Seat>) {
+        overtaking(0, purpose, kinds)
+    }
+
+    const THREE_READERS: [u32; 4] = [kind::READER, kind::READER, kind::READER, kind::WRITER];
 
     fn claims(slot: &Slot, claim: u32, pos: u64, len: u64) {
         slot.claim.set(claim);
         slot.pos.set(pos);
         slot.len.set(len);
+    }
+
+    /// Takes a byte, of which there is nothing but the position.
+    fn take(inside: &Inside<'_, Staged>) -> Step<()> {
+        let taken = &inside.state().taken;
+        if inside.published() == taken.get() {
+            return Step::NotYet;
+        }
+        taken.add(1);
+        Step::Done(())
+    }
+
+    /// Who waits on a side, from the head on, and from the tail back.
+    fn queue(core: &Core<Staged>, side: usize) -> (Vec<u32>, Vec<u32>) {
+        let follow = |from: &[Word32; 2], link: fn(&Slot) -> &Word32| {
+            let mut all = Vec::new();
+            let mut at = from[side].get();
+            while at != 0 && all.len() < 8 {
+                all.push(at - 1);
+                at = link(core.slot(at - 1)).get();
+            }
+            all
+        };
+        (follow(&core.state().head, |slot| &slot.next), follow(&core.state().tail, |slot| &slot.previous))
+    }
+
+    #[test]
+    fn who_was_woken_for_nothing_holds_back_longer_each_time_and_half_as_long_once_served() {
+        let looks = Looks::default();
+        for held_back in [32, 96, 224, 480, 992, 2016, 4064, 4096, 4096] {
+            looks.lost();
+            assert_eq!(looks.hold_back.get(), held_back);
+        }
+        looks.won();
+        assert_eq!(looks.hold_back.get(), 2048);
+        looks.won();
+        assert_eq!(looks.hold_back.get(), 1024);
+    }
+
+    #[test]
+    fn an_end_looks_as_long_as_it_paid_lately_and_every_eighth_time_as_long_as_it_may() {
+        let looks = Looks::default();
+        let look = |most: u32, found_by: u32| {
+            let asked = Cell::new(0);
+            let found = looks.look(most, || {
+                asked.set(asked.get() + 1);
+                asked.get() >= found_by
+            });
+            (found, asked.get())
+        };
+        let never = u32::MAX;
+        assert_eq!(look(0, never), (false, 1));
+        assert_eq!(look(0, 1), (true, 1));
+        // Each time it asks once more, before it lies down.
+        let asked: Vec<(bool, u32)> = (0..9).map(|_| look(64, never)).collect();
+        assert_eq!(asked, [65, 1, 1, 1, 1, 1, 1, 1, 65].map(|asked| (false, asked)));
+        looks.worth.set(10);
+        assert_eq!((look(64, 7), looks.worth.get()), ((true, 7), 20));
+        assert_eq!((look(64, never), looks.worth.get()), ((false, 21), 15));
+        assert_eq!((look(64, 16), looks.worth.get()), ((true, 16), 9));
+        looks.worth.set(40);
+        assert_eq!((look(64, 1), looks.worth.get()), ((true, 1), 64));
+    }
+
+    #[test]
+    fn a_lock_given_back_while_it_is_looked_for_is_taken_unmarked() {
+        let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::WRITER]);
+        core.state().lock.store(seats[0].name);
+        core.platform.spins.store(1, Ordering::SeqCst);
+        let other = Arc::clone(&core);
+        *core.platform.before.lock().expect("no panic") = Some(Box::new(move || other.state().lock.store(0)));
+        let inside = core.enter(&seats[1]).expect("a sound pipe");
+        assert_eq!(core.state().lock.load(), seats[1].name);
+        drop(inside);
+        assert_eq!((core.state().lock.load(), core.platform.wakes()), (0, vec![]));
+    }
+
+    #[test]
+    fn the_lock_is_looked_for_at_ever_longer_intervals_then_slept_on_and_taken_marked() {
+        let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::WRITER]);
+        let (owner, lock) = (seats[0].name, &core.state().lock);
+        lock.store(owner);
+        core.platform.spins.store(16, Ordering::SeqCst);
+        let other = Arc::clone(&core);
+        core.platform.while_it_sleeps(move || {
+            assert_eq!(other.state().lock.load(), owner | CONTENDED);
+            other.state().lock.store(0);
+        });
+        pauses();
+        let inside = core.enter(&seats[1]).expect("a sound pipe");
+        // 64 are left: 1, 2, and then 4 each time, of which the last is begun when 1 is left.
+        assert_eq!(pauses(), 1 + 2 + 16 * 4);
+        assert_eq!(lock.load(), seats[1].name | CONTENDED, "others may sleep on it");
+        drop(inside);
+        assert_eq!((lock.load(), core.platform.wakes()), (0, vec![address(lock)]));
+    }
+
+    #[test]
+    fn who_does_not_wait_overtakes_nobody_in_fair_mode_though_it_looked_for_the_dead() {
+        let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+        core.enter(&seats[3]).expect("a sound pipe").enqueue(0, READ, Need::default());
+        core.state().alloc.set(1);
+        core.platform.clock.store(SWEEP_MILLIS, Ordering::SeqCst);
+        let served = core.serve(&seats[1], Need::default(), Patience::None, take);
+        assert_eq!((served, core.state().swept()), (Err(Stop::WouldBlock), SWEEP_MILLIS));
+    }
+
+    #[test]
+    fn who_was_woken_holds_back_where_it_would_look_and_who_woke_by_the_clock_does_not() {
+        for (woken, spins, held_back) in [(true, 16, 100), (true, 0, 0), (false, 16, 0)] {
+            let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+            core.platform.spins.store(spins, Ordering::SeqCst);
+            let seat = &seats[0];
+            seat.looks.hold_back.set(100);
+            // Not the turn of a trial.
+            seat.looks.sleeps.set(1);
+            let other = Arc::clone(&core);
+            core.platform.while_it_sleeps(move || {
+                other.state().alloc.add(1);
+                if woken {
+                    other.slot(0).wake.store(wake::TURN);
+                }
+            });
+            pauses();
+            assert_eq!(core.serve(seat, Need::default(), Patience::Endless, take), Ok(()));
+            assert_eq!(pauses(), held_back, "{woken} {spins}");
+            assert_eq!(seat.looks.hold_back.get(), 50);
+        }
+    }
+
+    #[test]
+    fn an_end_looks_less_where_its_last_turn_was_given_on_its_own_processor() {
+        let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+        core.platform.spins.store(80, Ordering::SeqCst);
+        core.platform.cpu.store(3, Ordering::SeqCst);
+        let looks = [0, 3, 4, 5].map(|giver| {
+            core.slot(0).giver.store(giver);
+            core.looks_worth(&seats[0])
+        });
+        assert_eq!(looks, [80, 80, 10, 80]);
+    }
+
+    #[test]
+    fn the_turn_goes_with_the_processor_it_was_given_on_and_wakes_who_sleeps() {
+        for (word, woken) in [(wake::AWAKE, false), (wake::ASLEEP, true)] {
+            let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+            let inside = core.enter(&seats[3]).expect("a sound pipe");
+            inside.enqueue(1, READ, Need::default());
+            core.slot(1).wake.store(word);
+            core.state().alloc.set(1);
+            drop(inside);
+            assert_eq!((core.state().turn[READ].get(), core.slot(1).wake.load()), (2, wake::TURN));
+            assert_eq!(core.slot(1).giver.load(), 4);
+            let wakes = if woken { vec![address(&core.slot(1).wake)] } else { vec![] };
+            assert_eq!(core.platform.wakes(), wakes);
+        }
+    }
+
+    #[test]
+    fn a_section_gives_the_turn_to_those_only_whom_it_calls() {
+        for (whom, word, turn) in [
+            (Call::All, wake::AWAKE, 1),
+            (Call::All, wake::ASLEEP, 1),
+            (Call::Lookers, wake::AWAKE, 1),
+            (Call::Lookers, wake::ASLEEP, 0),
+            (Call::Nobody, wake::AWAKE, 0),
+            (Call::Nobody, wake::ASLEEP, 0),
+        ] {
+            let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+            let inside = core.enter(&seats[3]).expect("a sound pipe");
+            inside.enqueue(0, READ, Need::default());
+            core.slot(0).wake.store(word);
+            core.state().alloc.set(1);
+            inside.call(READ, whom);
+            drop(inside);
+            assert_eq!(core.state().turn[READ].get(), turn, "{whom:?} {word}");
+            assert_eq!(core.slot(0).wake.load(), if turn == 1 { wake::TURN } else { word }, "{whom:?}");
+        }
+    }
+
+    #[test]
+    fn a_writer_that_looks_has_the_turn_for_less_space_than_one_that_sleeps() {
+        for (word, free, turn) in [
+            (wake::AWAKE, 9, 0),
+            (wake::AWAKE, 10, 2),
+            (wake::AWAKE, 99, 2),
+            (wake::ASLEEP, 10, 0),
+            (wake::ASLEEP, 99, 0),
+            (wake::ASLEEP, 100, 2),
+        ] {
+            let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::WRITER]);
+            core.state().alloc.set(4096 - free);
+            let inside = core.enter(&seats[0]).expect("a sound pipe");
+            inside.enqueue(1, WRITE, Need { looking: 10, asleep: 100 });
+            core.slot(1).wake.store(word);
+            drop(inside);
+            assert_eq!(core.state().turn[WRITE].get(), turn, "{word} {free}");
+        }
+    }
+
+    #[test]
+    fn who_waits_for_a_token_has_the_turn_when_one_is_free() {
+        for (taken, turn) in [(4096, 0), (4095, 1), (0, 1)] {
+            let (core, seats) = with(Purpose::Tokens, &[kind::HOLDER, kind::HOLDER]);
+            core.state().taken.set(taken);
+            core.enter(&seats[1]).expect("a sound bag").enqueue(0, READ, Need::default());
+            assert_eq!(core.state().turn[READ].get(), turn, "{taken}");
+        }
+    }
+
+    #[test]
+    fn the_event_of_an_armed_side_becomes_readable_once_and_that_of_no_other() {
+        let both = [kind::READER, kind::WRITER];
+        for (side, before, notified) in [(READ, 0, [1, 0]), (WRITE, 4096, [0, 1])] {
+            let (core, seats) = with(Purpose::Bytes, &both);
+            let enter = || core.enter(&seats[0]).expect("a sound pipe");
+            core.state().alloc.set(before);
+            // To ask twice is to ask once.
+            assert!(!enter().arm(side));
+            assert!(!enter().arm(side));
+            drop(enter());
+            assert_eq!(core.platform.notified(), [0, 0], "nothing has come");
+            core.state().alloc.set(before + 1);
+            core.state().taken.set(before / 2);
+            for _ in 0..3 {
+                drop(enter());
+            }
+            assert_eq!((core.platform.notified(), core.state().armed.get()), (notified, 0));
+            assert!(enter().arm(side), "there is something already");
+            assert_eq!(core.state().armed.get(), 0);
+        }
+    }
+
+    #[test]
+    fn who_waits_is_overtaken_so_often_and_what_was_before_does_not_count() {
+        let (core, seats) = overtaking(2, Purpose::Bytes, &THREE_READERS);
+        let state = core.state();
+        state.alloc.set(100);
+        let take_now = || core.serve_now(&seats[1], take);
+        assert_eq!([(); 3].map(|()| take_now()), [Ok(()); 3]);
+        // Nobody takes the turn that this gives.
+        core.enter(&seats[3]).expect("a sound pipe").enqueue(0, READ, Need::default());
+        assert_eq!([(); 4].map(|()| take_now().is_ok()), [true, true, false, false]);
+        assert_eq!(state.taken.get(), 5);
+    }
+
+    #[test]
+    fn where_overtaking_has_no_bound_there_is_no_last_one() {
+        let (core, seats) = overtaking(u32::MAX, Purpose::Bytes, &THREE_READERS);
+        core.state().alloc.set(100);
+        core.enter(&seats[3]).expect("a sound pipe").enqueue(0, READ, Need::default());
+        core.state().overtaken[READ].set(u32::MAX - 1);
+        assert_eq!([(); 3].map(|()| core.serve_now(&seats[1], take)), [Ok(()); 3]);
+    }
+
+    #[test]
+    fn who_is_served_out_of_turn_has_overtaken_the_head_and_the_head_nobody() {
+        for (first, waiting, overtaken) in [(0, 1, 1), (1, 1, 0)] {
+            let (core, seats) = overtaking(9, Purpose::Bytes, &THREE_READERS);
+            let queue_up = |core: &Core<Staged>, index| {
+                core.enter(&Seat::new(3, 1, WRITE)).expect("a sound pipe").enqueue(index, READ, Need::default());
+            };
+            if first != waiting {
+                queue_up(&core, first);
+            }
+            let other = Arc::clone(&core);
+            core.platform.while_it_sleeps(move || {
+                queue_up(&other, 2);
+                other.state().alloc.set(1);
+                other.slot(1).wake.store(wake::TURN);
+            });
+            assert_eq!(core.serve(&seats[1], Need::default(), Patience::Endless, take), Ok(()));
+            assert_eq!(core.state().overtaken[READ].get(), overtaken, "{first}");
+        }
+    }
+
+    #[test]
+    fn who_is_served_by_the_clock_passes_over_the_late_unless_all_is_in_order() {
+        let (kept, passed) = ((vec![0, 2], 1), (vec![2, 0], 0));
+        for (woken, overtakes, after) in [(false, 2, &passed), (true, 2, &kept), (false, 0, &kept), (true, 0, &kept)] {
+            let (core, seats) = overtaking(overtakes, Purpose::Bytes, &THREE_READERS);
+            let other = Arc::clone(&core);
+            core.platform.while_it_sleeps(move || {
+                for index in [0, 2] {
+                    let writer = Seat::new(3, 1, WRITE);
+                    other.enter(&writer).expect("a sound pipe").enqueue(index, READ, Need::default());
+                }
+                // The first of them was woken and does not come.
+                other.state().turn[READ].set(1);
+                other.state().alloc.set(1);
+                if woken {
+                    other.slot(1).wake.store(wake::TURN);
+                }
+            });
+            assert_eq!(core.serve(&seats[1], Need::default(), Patience::Endless, take), Ok(()));
+            let now = (queue(&core, READ).0, core.state().turn[READ].get());
+            assert_eq!(&now, after, "{woken} {overtakes}");
+        }
+    }
+
+    #[test]
+    fn the_late_goes_to_the_end_of_the_queue_with_what_it_waits_for() {
+        let (core, seats) =
+            with(Purpose::Bytes, &[kind::WRITER, kind::WRITER, kind::WRITER, kind::WRITER, kind::READER]);
+        let inside = core.enter(&seats[4]).expect("a sound pipe");
+        for index in 0..4 {
+            let need = u64::from(index) * 10 + 5000;
+            inside.enqueue(index, WRITE, Need { looking: need, asleep: need + 1 });
+        }
+        inside.pass_over_the_late(WRITE);
+        assert_eq!(queue(&core, WRITE).0, [0, 1, 2, 3], "nobody is late");
+        core.state().turn[WRITE].set(2);
+        inside.pass_over_the_late(WRITE);
+        assert_eq!(queue(&core, WRITE), (vec![0, 2, 3, 1], vec![1, 3, 2, 0]));
+        assert_eq!(core.state().turn[WRITE].get(), 0);
+        assert_eq!([0, 1].map(|which| core.slot(1).need[which].get()), [5010, 5011]);
+    }
+
+    #[test]
+    fn who_leaves_the_queue_leaves_it_whole_and_takes_its_own_turn_along() {
+        for (leaves, turn, order, left) in [
+            (0, 1, [1, 2], 0),
+            (0, 2, [1, 2], 2),
+            (1, 1, [0, 2], 1),
+            (1, 2, [0, 2], 0),
+            (1, 3, [0, 2], 3),
+            (2, 2, [0, 1], 2),
+            (2, 3, [0, 1], 0),
+        ] {
+            let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+            let inside = core.enter(&seats[3]).expect("a sound pipe");
+            for index in 0..3 {
+                inside.enqueue(index, READ, Need::default());
+            }
+            core.state().turn[READ].set(turn);
+            inside.dequeue(leaves);
+            let backwards: Vec<u32> = order.iter().rev().copied().collect();
+            assert_eq!(queue(&core, READ), (order.to_vec(), backwards), "{leaves}");
+            assert_eq!(core.state().turn[READ].get(), left, "{leaves} {turn}");
+            // It is out: once more changes nothing.
+            inside.dequeue(leaves);
+            assert_eq!(queue(&core, READ).0, order);
+        }
+    }
+
+    #[test]
+    fn the_dead_are_looked_for_while_something_is_copied_and_after_a_time() {
+        for (read_claims, write_claims, clock, looks) in [
+            (0, 0, 1000, false),
+            (0, 0, 1000 + SWEEP_MILLIS - 1, false),
+            (0, 0, 1000 + SWEEP_MILLIS, true),
+            (0, 0, 1000 + SWEEP_MILLIS + 1, true),
+            (1, 0, 1000, true),
+            (0, 1, 1000, true),
+            (1, 1, 1000, true),
+        ] {
+            let (core, seats) = with(Purpose::Bytes, &THREE_READERS);
+            let inside = core.enter(&seats[3]).expect("a sound pipe");
+            core.state().swept.set(1000);
+            core.state().claims[READ].set(read_claims);
+            core.state().claims[WRITE].set(write_claims);
+            core.platform.clock.store(clock, Ordering::SeqCst);
+            core.platform.dead.store(1, Ordering::SeqCst);
+            assert_eq!(inside.sweep_if_due(), looks, "{read_claims} {write_claims} {clock}");
+            assert_eq!(core.slot(0).kind.get() == kind::FREE, looks);
+            assert_eq!(core.state().swept(), if looks { clock } else { 1000 });
+        }
     }
 
     #[test]

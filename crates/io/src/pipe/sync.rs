@@ -13,10 +13,28 @@ use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 pub(super) use shuttle::hint::spin_loop;
 #[cfg(shuttle)]
 use shuttle::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-#[cfg(not(any(loom, shuttle)))]
+#[cfg(not(any(test, loom, shuttle)))]
 pub(super) use std::hint::spin_loop;
 #[cfg(not(any(loom, shuttle)))]
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+#[cfg(all(test, not(any(loom, shuttle))))]
+std::thread_local! {
+    static PAUSES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// Counted, so that a test can tell how long this thread looked.
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(super) fn spin_loop() {
+    PAUSES.with(|pauses| pauses.set(pauses.get().wrapping_add(1)));
+    std::hint::spin_loop();
+}
+
+/// How often this thread has paused since it was last asked.
+#[cfg(all(test, not(any(loom, shuttle))))]
+pub(super) fn pauses() -> u32 {
+    PAUSES.with(std::cell::Cell::take)
+}
 
 /// Death at a chosen step: the model of a process that is killed between two stores.
 #[cfg(any(test, loom, shuttle))]
