@@ -289,9 +289,9 @@ impl Looks {
     }
 }
 
-/// The generation after this one. Never zero, so that a lock's word is never zero.
+/// The generation after this one, in what a lock's word has room for. A damaged slot may hold any number.
 pub(super) fn next_generation(generation: u32) -> u32 {
-    (generation + 1) % GENERATIONS
+    generation.wrapping_add(1) % GENERATIONS
 }
 
 /// A pipe, seen from one process.
@@ -427,9 +427,11 @@ impl<P: Platform> Core<P> {
             if !inside.sweep_if_due() || !inside.may_overtake(seat.side) {
                 return Err(Stop::WouldBlock);
             }
-            inside.count_overtaking(seat.side);
             return match attempt(&inside) {
-                Step::Done(done) => Ok(done),
+                Step::Done(done) => {
+                    inside.count_overtaking(seat.side);
+                    Ok(done)
+                }
                 Step::Closed => Err(Stop::Closed),
                 Step::NotYet => Err(Stop::WouldBlock),
             };
@@ -1107,6 +1109,16 @@ mod tests {
     }
 
     #[test]
+    fn generations_go_round_in_what_a_name_has_room_for_whatever_the_memory_says() {
+        assert_eq!([0, 1, 2, GENERATIONS - 1].map(next_generation), [1, 2, 3, 0]);
+        // Only damage leaves such a number in a slot.
+        assert_eq!([GENERATIONS, u32::MAX].map(next_generation), [1, 0]);
+        let name = Seat::new(MOST_ENDS - 1, GENERATIONS - 1, READ).name >> 1;
+        assert_eq!((name >> INDEX_BITS, name & ((1 << INDEX_BITS) - 1)), (GENERATIONS - 1, MOST_ENDS));
+        assert_ne!(Seat::new(0, 0, READ).name, 0, "a name is not that of nobody");
+    }
+
+    #[test]
     fn a_lock_given_back_while_it_is_looked_for_is_taken_unmarked() {
         let (core, seats) = with(Purpose::Bytes, &[kind::READER, kind::WRITER]);
         core.state().lock.store(seats[0].name);
@@ -1147,6 +1159,29 @@ mod tests {
         core.platform.clock.store(SWEEP_MILLIS, Ordering::SeqCst);
         let served = core.serve(&seats[1], Need::default(), Patience::None, take);
         assert_eq!((served, core.state().swept()), (Err(Stop::WouldBlock), SWEEP_MILLIS));
+    }
+
+    #[test]
+    fn who_does_not_wait_overtakes_when_it_is_served_and_not_when_it_only_looked_for_the_dead() {
+        let (core, seats) = overtaking(9, Purpose::Tokens, &[kind::HOLDER, kind::HOLDER, kind::HOLDER]);
+        let (state, need) = (core.state(), Need::default());
+        let take = |inside: &Inside<'_, Staged>| {
+            if inside.state().taken.get() >= 4096 {
+                return Step::NotYet;
+            }
+            inside.state().taken.add(1);
+            Step::Done(())
+        };
+        core.slot(2).held.set(4096);
+        state.taken.set(4096);
+        core.enter(&seats[1]).expect("a sound bag").enqueue(0, READ, need);
+        core.platform.clock.store(SWEEP_MILLIS, Ordering::SeqCst);
+        assert_eq!(core.serve(&seats[1], need, Patience::None, take), Err(Stop::WouldBlock));
+        assert_eq!((state.swept(), state.overtaken[READ].get()), (SWEEP_MILLIS, 0));
+        core.platform.clock.store(2 * SWEEP_MILLIS, Ordering::SeqCst);
+        core.platform.dead.store(1 << 2, Ordering::SeqCst);
+        assert_eq!(core.serve(&seats[1], need, Patience::None, take), Ok(()));
+        assert_eq!((state.taken.get(), state.overtaken[READ].get()), (1, 1));
     }
 
     #[test]
