@@ -149,3 +149,7 @@ fn pass_hole(job: &mut Job<'_>, ibs: usize, obs: usize, chunk: usize, budget: u6
     }
     Ok(Passed { bytes: len, declined: false })
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files and pipes.
+mod tests;

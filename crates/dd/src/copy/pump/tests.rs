@@ -6,16 +6,19 @@ use std::sync::Mutex;
 use std::sync::atomic::Ordering;
 
 use fdd_sys::locale::Locale;
+use rustix::fs::SeekFrom;
 
 use super::*;
 use crate::copy::{Choice, Ending, run};
 use crate::input::Source;
+use crate::kernel::Kernel as _;
 use crate::output::Sink;
 use crate::tally::{Records, Tally};
 use crate::testing::{Medium, pattern, plan, with_job};
 
-/// As they are read; gathered; divided; and gathered where the last block of a record is never whole.
-const SIZES: [&str; 4] = ["bs=100", "ibs=100 obs=300", "ibs=300 obs=100", "ibs=300 obs=140"];
+/// As they are read; gathered; divided; gathered where the last block of a record is never whole; and where blocks are
+/// records, but are gathered once one came short.
+const SIZES: [&str; 5] = ["bs=100", "ibs=100 obs=300", "ibs=300 obs=100", "ibs=300 obs=140", "ibs=100 obs=100"];
 const LEN: usize = 8400;
 
 struct Copied {
@@ -39,6 +42,9 @@ fn copy(operands: &str, kernel: Medium) -> Copied {
     let mut job = Job::new(&plan, &mut source, &mut sink, &mut monitor, &mut buffers);
     let (outcome, _) = run(&mut job, &Choice { forced: Some("pump".to_owned()) });
     let tally = monitor.tally;
+    for (end, known) in [(source.fd(), source.position()), (sink.fd(), sink.position())] {
+        assert_eq!(known, kernel.seek(end, SeekFrom::Current(0)).ok(), "{operands}: where an end stands");
+    }
     Copied {
         outcome,
         tally,
