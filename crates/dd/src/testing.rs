@@ -211,10 +211,14 @@ impl Kernel for Medium {
         Os.fdatasync(fd)
     }
     fn get_flags(&self, fd: BorrowedFd<'_>) -> Result<OFlags> {
-        Os.get_flags(fd)
+        let past_cache = self.past_cache.lock().expect("no panic").contains(&fd.as_raw_fd());
+        Os.get_flags(fd).map(|flags| if past_cache { flags | OFlags::DIRECT } else { flags })
     }
     fn set_flags(&self, fd: BorrowedFd<'_>, flags: OFlags) -> Result<()> {
-        Os.set_flags(fd, flags)
+        if !flags.contains(OFlags::DIRECT) {
+            self.past_cache.lock().expect("no panic").retain(|&past| past != fd.as_raw_fd());
+        }
+        Os.set_flags(fd, flags.difference(OFlags::DIRECT))
     }
     fn drop_cache(&self, fd: BorrowedFd<'_>, at: u64, len: u64) -> Result<()> {
         self.dropped.lock().expect("no panic").push((at, len));

@@ -1,4 +1,5 @@
 //! Blocks that are written so that they leave the cache at once: which are, and what a short or refused write of one costs.
+//! Zeros that cannot be stepped over, and what a block shorter than a direct write can be does to the cache.
 
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
@@ -7,6 +8,8 @@ use std::sync::atomic::Ordering;
 use fdd_sys::retry::Steady;
 
 use super::*;
+use crate::hash::Threads;
+use crate::operands::Hash;
 use crate::testing::{Medium, pattern, plan};
 
 const KIB: usize = 1 << 10;
@@ -97,6 +100,9 @@ fn large_blocks_leave_the_cache_where_new_pages_are_not_to_stay_there() {
         ("bs=1M oflag=neutral", 0, EXT4, NONE),
         ("bs=1M oflag=append,nocache conv=notrunc", 0, EXT4, NONE),
         ("bs=1M oflag=dsync", 0, EXT4, NONE),
+        ("bs=1M oflag=dsync,nocache", 0, EXT4, NONE),
+        ("bs=1M oflag=sync,nocache", 0, EXT4, NONE),
+        ("bs=1M oflag=direct conv=fsync", 0, EXT4, NONE),
         ("bs=1M oflag=nocache count=0", 0, EXT4, NONE),
         // What was there is emptied, or written over up to its end.
         ("bs=1M oflag=nocache", 50 * MIB, EXT4, ALL),
@@ -108,7 +114,7 @@ fn large_blocks_leave_the_cache_where_new_pages_are_not_to_stay_there() {
     ] {
         let out = Out::new();
         std::fs::File::create(out.path()).and_then(|file| file.set_len(widen(old))).expect("an old file");
-        let medium = Arc::new(out.medium(magic, whole));
+        let medium = Arc::new(Medium { direct: Some(512), ..out.medium(magic, whole) });
         let mut sink = out.sink(&medium, operands);
         let block = vec![b'x'; MIB];
         let mut uncached = Vec::new();
@@ -131,6 +137,8 @@ fn windows_and_small_blocks_are_written_plainly() {
     let medium = Arc::new(out.medium(EXT4, whole));
     let mut sink = out.sink(&medium, "bs=1M oflag=nocache");
     assert!(!sink.is_bare());
+    put(&mut sink, &vec![0; UNCACHED_LEAST]);
+    assert_eq!(out.calls(), [(true, UNCACHED_LEAST)]);
     put(&mut sink, &vec![1; UNCACHED_LEAST - 1]);
     assert_eq!(out.calls(), [(false, UNCACHED_LEAST - 1)]);
     sink.use_windows();
@@ -241,5 +249,114 @@ fn the_system_takes_an_uncached_write_where_the_descriptor_stands_or_refuses_it(
             assert!(got == block[..taken]);
         }
         Err(errno) => assert!(matches!(errno, Errno::OPNOTSUPP | Errno::INVAL | Errno::NOSYS), "{errno}"),
+    }
+}
+
+fn digest(tap: Box<Tap>) -> Vec<u8> {
+    tap.finish().remove(0).1
+}
+
+fn tap() -> Option<Box<Tap>> {
+    Tap::of(&[Hash::Md5], Threads::none())
+}
+
+fn digest_of(bytes: &[u8]) -> Vec<u8> {
+    let mut tap = tap().expect("a digest");
+    tap.update(bytes);
+    digest(tap)
+}
+
+/// A device that clears no ranges: a run of 200,000 zeros between data is written, in four pieces.
+#[test]
+fn zeros_that_have_to_be_written_are_in_the_digest_as_far_as_they_are_in_the_file() {
+    const BLOCK: usize = 200_000;
+    let data = [pattern(BLOCK), vec![0; BLOCK], pattern(BLOCK)].concat();
+    let (piece, last) = (ZEROS.len(), BLOCK % ZEROS.len());
+    // The first write, number 0, is of data; which one fails, and how much is in the file then.
+    let fails = [(1, 0), (2, piece), (3, 2 * piece), (4, 3 * piece), (5, BLOCK), (usize::MAX, 2 * BLOCK)];
+    for (at, beyond) in fails {
+        for finishes in [false, true] {
+            let out = Out::new();
+            std::fs::write(out.path(), vec![b'#'; data.len()]).expect("old data");
+            let write = move |number, len| if number == at { Err(Errno::NOSPC) } else { Ok(len) };
+            let medium = Arc::new(Medium { device: Some(7), write: Some(Box::new(write)), ..Medium::default() });
+            let mut sink = out.sink(&medium, "bs=200000 conv=sparse,notrunc");
+            sink.tap = tap();
+            put(&mut sink, &data[..BLOCK]);
+            put(&mut sink, &data[BLOCK..2 * BLOCK]);
+            let (written, outcome) = sink.write_block(&data[2 * BLOCK..], &mut Steady);
+            assert_eq!((written > 0, outcome.is_ok()), (at == usize::MAX, at == usize::MAX), "{at}");
+            assert_eq!(last, BLOCK - 3 * piece, "the fourth piece");
+            // Zeros behind which nothing came are made once more at the end.
+            let told = match (at, finishes) {
+                (usize::MAX, _) => data.len(),
+                (_, true) => 2 * BLOCK,
+                (5, false) => BLOCK,
+                (_, false) => BLOCK + beyond,
+            };
+            if finishes {
+                assert_eq!(sink.finish(&mut Steady), Ok(()));
+                assert_eq!(sink.pending_hole(), 0);
+            }
+            assert!(digest(sink.tap.take().expect("a digest")) == digest_of(&data[..told]), "{at}, {finishes}");
+            let reached = if finishes { told } else { BLOCK + beyond };
+            let bytes = out.bytes();
+            assert!(bytes[..reached] == data[..reached], "{at}, {finishes}");
+            assert!(bytes[reached..].iter().all(|&byte| byte == b'#'), "{at}, {finishes}");
+        }
+    }
+}
+
+#[test]
+fn zeros_at_the_end_that_cannot_all_be_written_are_in_the_digest_as_far_as_they_were() {
+    let out = Out::new();
+    std::fs::write(out.path(), vec![b'#'; 400_000]).expect("old data");
+    let write = |number, len| if number == 2 { Err(Errno::NOSPC) } else { Ok(len) };
+    let medium = Arc::new(Medium { device: Some(7), write: Some(Box::new(write)), ..Medium::default() });
+    let mut sink = out.sink(&medium, "bs=200000 conv=sparse,notrunc");
+    sink.tap = tap();
+    let data = [pattern(200_000), vec![0; 200_000]].concat();
+    put(&mut sink, &data[..200_000]);
+    put(&mut sink, &data[200_000..]);
+    assert_eq!(sink.finish(&mut Steady), Err(Cut::Os(Errno::NOSPC)));
+    let reached = 200_000 + ZEROS.len();
+    assert!(digest(sink.tap.take().expect("a digest")) == digest_of(&data[..reached]));
+    assert_eq!(sink.take_unsettled(), widen(400_000 - reached));
+    assert!(out.bytes()[..reached] == data[..reached] && out.bytes()[reached] == b'#');
+}
+
+#[test]
+fn a_short_block_after_direct_ones_is_dropped_from_the_cache_and_synced() {
+    // To the end of the file where the copy was to its end and cuts the file; else only what was written.
+    for (operands, to_end, len) in
+        [("", true, 0), ("", false, 100), ("conv=notrunc", true, 100), ("conv=notrunc", false, 100)]
+    {
+        let out = Out::new();
+        let medium = Arc::new(Medium { direct: Some(512), ..Medium::default() });
+        let mut sink = out.sink(&medium, format!("bs=4096 oflag=direct {operands}").trim());
+        assert!(!sink.will_sync());
+        put(&mut sink, &[1; 4096]);
+        assert!(!sink.will_sync() && sink.facts.flags.contains(OFlags::DIRECT));
+        put(&mut sink, &[2; 100]);
+        assert!(sink.will_sync());
+        assert_eq!(medium.get_flags(sink.fd()).map(|flags| flags.contains(OFlags::DIRECT)), Ok(false));
+        sink.settle_cache(to_end).expect("it is of no consequence");
+        assert_eq!(*medium.dropped.lock().expect("no panic"), [(4096, 0), (4096, len)], "{operands} {to_end}");
+    }
+}
+
+#[test]
+fn blocks_are_not_joined_where_each_write_is_a_promise_or_goes_where_others_write() {
+    for (operands, joins) in [
+        ("bs=512", true),
+        ("bs=512 conv=fsync", true),
+        ("bs=512 oflag=append conv=notrunc", false),
+        ("bs=512 oflag=direct", false),
+        ("bs=512 oflag=sync", false),
+        ("bs=512 oflag=dsync", false),
+    ] {
+        let out = Out::new();
+        let medium = Arc::new(Medium { direct: Some(512), ..out.medium(EXT4, whole) });
+        assert_eq!(out.sink(&medium, operands).hides_sizes(512), joins, "{operands}");
     }
 }

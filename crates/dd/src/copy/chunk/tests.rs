@@ -189,6 +189,23 @@ fn blocks_stepped_over_are_counted_as_such_when_the_chunk_is_walked_again() {
 }
 
 #[test]
+fn converted_records_go_out_in_large_writes() {
+    let mut data = pattern(300_000);
+    data.iter_mut().step_by(13).for_each(|byte| *byte = b'\n');
+    let writes = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+    let counted = Arc::clone(&writes);
+    let write = move |number| {
+        counted.store(number + 1, std::sync::atomic::Ordering::Relaxed);
+        Ok(usize::MAX)
+    };
+    let (outcome, tally, output) = over(&data, "cbs=80 conv=block", write, &[]);
+    assert!(outcome.is_ok_and(|ending| !ending.failed));
+    assert_eq!((output.len(), tally.written), (23_078 * 80, records(1846, 1)));
+    // Three of a chunk and a block, the whole blocks that are left, and the rest.
+    assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), 5);
+}
+
+#[test]
 fn holes_and_cut_records_are_counted_the_same_joined_or_not() {
     let dir = tempfile::tempdir().expect("a directory");
     let (from, to) = (dir.path().join("in"), dir.path().join("out"));
