@@ -594,3 +594,7 @@ pub(crate) fn named<T>(result: Result<T, Cut>, error: impl FnOnce(Errno) -> Erro
         Cut::Os(errno) => Trouble::Failed(error(errno)),
     })
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files and pipes.
+mod tests;

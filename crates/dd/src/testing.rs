@@ -97,6 +97,8 @@ pub(crate) struct Medium {
     pub(crate) dropped: Mutex<Vec<(u64, u64)>>,
     /// Nothing can seek.
     pub(crate) stream: bool,
+    /// What the next seeks say, before they are made.
+    pub(crate) seeks: Mutex<VecDeque<Result<()>>>,
     /// What the next reads say, before anything else is looked at: at most so many bytes, or an error.
     pub(crate) reads: Mutex<VecDeque<Result<usize>>>,
     /// What a pipe is said to hold, the next times that is asked.
@@ -185,6 +187,7 @@ impl Kernel for Medium {
         Os.write(fd, &buf[..most.min(buf.len())])
     }
     fn seek(&self, fd: BorrowedFd<'_>, to: SeekFrom) -> Result<u64> {
+        self.seeks.lock().expect("no panic").pop_front().unwrap_or(Ok(()))?;
         if self.stream { Err(Errno::SPIPE) } else { Os.seek(fd, to) }
     }
     fn truncate(&self, fd: BorrowedFd<'_>, len: u64) -> Result<()> {

@@ -164,3 +164,28 @@ fn an_input_that_has_ended_is_not_read_again() {
         assert_eq!(std::io::read_to_string(reader).expect("text"), "next", "{operands}");
     }
 }
+
+/// What was read or written is advised away in units of 256 KiB, and what is left of it at the end.
+#[test]
+fn the_loop_of_bare_calls_is_not_for_an_end_whose_cache_is_to_be_cleared() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let (from, to) = (dir.path().join("in"), dir.path().join("out"));
+    std::fs::write(&from, pattern(600_000)).expect("written");
+    for (operands, dropped) in [
+        ("bs=1000", &[][..]),
+        ("bs=1000 iflag=nocache", &[(0, 262_144), (262_144, 262_144)]),
+        ("bs=1000 oflag=nocache", &[(0, 262_144), (262_144, 262_144)]),
+    ] {
+        let plan = plan(&format!("if={} of={} {operands}", from.display(), to.display()));
+        let mut monitor = Monitor::embedded("dd".to_owned(), Locale::default());
+        let kernel = Arc::new(Medium::default());
+        let never = || unreachable!("it is named");
+        let mut source = Source::open(Arc::<Medium>::clone(&kernel), &plan.input, never, &mut monitor).expect("opened");
+        let mut sink = Sink::open(Arc::<Medium>::clone(&kernel), &plan.output, never, &mut monitor).expect("opened");
+        let mut buffers = Buffers::for_plan(&plan).expect("memory");
+        let mut job = Job::new(&plan, &mut source, &mut sink, &mut monitor, &mut buffers);
+        let (outcome, _) = run(&mut job, &Choice { forced: Some("pump".to_owned()) });
+        assert!(outcome.is_ok(), "{operands}");
+        assert_eq!(*kernel.dropped.lock().expect("no panic"), dropped, "{operands}");
+    }
+}
