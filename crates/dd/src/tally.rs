@@ -112,3 +112,73 @@ impl Afar {
         self.failed.load(Ordering::SeqCst)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(tally: &Tally) -> (u64, u64, u64, u64) {
+        (tally.written.full, tally.written.partial, tally.bytes, tally.sparse)
+    }
+
+    #[test]
+    fn a_record_is_full_or_partial_and_one_that_broke_off_is_partial_if_anything_got_out() {
+        let mut tally = Tally::default();
+        tally.read(512, 512);
+        tally.read(511, 512);
+        tally.read(0, 512);
+        assert_eq!((tally.read, tally.read.total()), (Records { full: 1, partial: 2 }, 3));
+        tally.written(512, 512);
+        tally.written(100, 512);
+        assert_eq!(counts(&tally), (1, 1, 612, 0));
+        tally.broken(0);
+        assert_eq!(counts(&tally), (1, 1, 612, 0));
+        tally.broken(1);
+        assert_eq!(counts(&tally), (1, 2, 613, 0));
+    }
+
+    #[test]
+    fn zeros_that_did_not_get_to_the_file_are_taken_back_with_the_blocks_that_they_were_of() {
+        let ten = Tally { written: Records { full: 10, partial: 1 }, bytes: 5200, sparse: 4, ..Tally::default() };
+        for (bytes, left) in
+            [(0, (10, 1, 5200, 4)), (1, (9, 1, 5199, 3)), (1024, (8, 1, 4176, 2)), (1025, (7, 1, 4175, 1))]
+        {
+            let mut tally = ten;
+            tally.take_back(bytes, 512);
+            assert_eq!(counts(&tally), left, "{bytes}");
+        }
+    }
+
+    #[test]
+    fn what_a_writer_counts_afar_becomes_part_of_the_tally_and_leaves_what_was_read() {
+        let begun = Tally { read: Records { full: 3, partial: 0 }, bytes: 100, ..Tally::default() };
+        let afar = Afar::at(begun);
+        afar.count(|tally| tally.written(512, 512));
+        afar.count(|tally| tally.sparse += 2);
+        let mut tally = Tally { read: Records { full: 9, partial: 1 }, truncated: 5, ..Tally::default() };
+        afar.merge_into(&mut tally);
+        assert_eq!(counts(&tally), (1, 0, 612, 2));
+        assert_eq!((tally.read, tally.truncated), (Records { full: 9, partial: 1 }, 5));
+        assert!(!afar.has_failed());
+        afar.fail();
+        assert!(afar.has_failed());
+    }
+
+    #[test]
+    fn memory_in_use_is_told_in_percent() {
+        let afar = Afar::default();
+        assert_eq!(afar.percent(), 0);
+        for (held, capacity, percent) in [
+            (1, 4, 25),
+            (300, 400, 75),
+            (400, 400, 100),
+            (0, 400, 0),
+            (1, 101, 0),
+            (0, 0, 0),
+            (usize::MAX / 2 + 1, usize::MAX, 50),
+        ] {
+            afar.fill(held, capacity);
+            assert_eq!(afar.percent(), percent, "{held} of {capacity}");
+        }
+    }
+}

@@ -86,3 +86,7 @@ fn is_plain(plan: &Plan, holes: Holes) -> bool {
 fn plus(records: Records, len: u64, block: u64) -> Records {
     Records { full: records.full + len / block, partial: records.partial + u64::from(!len.is_multiple_of(block)) }
 }
+
+#[cfg(test)]
+#[cfg(not(miri))] // Files.
+mod tests;
