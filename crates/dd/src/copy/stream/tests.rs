@@ -213,6 +213,41 @@ fn an_error_of_the_pipe_is_that_of_the_plain_loop() {
     }
 }
 
+/// More had come of the record, and then the pipe failed: what came is a record, and the error another one, as for reads of
+/// one record each.
+#[test]
+fn a_record_that_an_error_breaks_off_is_one_by_itself() {
+    let script = [Ok(1300), Err(Errno::IO), Ok(100)];
+    let single = [Ok(1000), Ok(300), Err(Errno::IO), Ok(100)];
+    for operands in
+        ["bs=1000", "bs=1000 conv=noerror,sync", "bs=1000 conv=noerror", "ibs=1000 obs=700 conv=noerror,sync"]
+    {
+        let medium = |script: &[std::result::Result<usize, Errno>], holds: &[u64]| Medium {
+            reads: Mutex::new(script.iter().copied().collect()),
+            holds: Mutex::new(holds.iter().copied().collect()),
+            ..Medium::default()
+        };
+        let plain = over(medium(&single, &[]), "pump", operands, &pattern(5000));
+        // So much is there before the first read, and so much after it.
+        let fast = over(medium(&script, &[1300, 700]), "stream", operands, &pattern(5000));
+        assert_eq!((fast.tally, &fast.said, fast.failed), (plain.tally, &plain.said, true), "{operands}");
+        assert!(fast.bytes == plain.bytes, "{operands}");
+    }
+}
+
+#[test]
+fn a_pipe_at_either_end_is_widened() {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let input = holding(&pattern(20_000));
+    fdd_sys::pipe::widen(std::os::fd::AsFd::as_fd(&input), 64 << 10).expect("it fits");
+    let ours = input.try_clone().expect("a descriptor");
+    let (_, moved) = copy_by("stream", "bs=5000", Some(input), Some(writer.into()));
+    assert_eq!(moved, [("stream", 20_000), ("pump", 0)]);
+    for end in [&ours, &OwnedFd::from(reader)] {
+        assert_eq!(rustix::pipe::fcntl_getpipe_size(end), Ok(WIDE_PIPE));
+    }
+}
+
 /// The tally and the bytes when the disk is full after `room` bytes.
 fn until_full(strategy: &str, operands: &str, bytes: &[u8], room: usize) -> (Tally, Vec<u8>) {
     let left = Mutex::new(room);
