@@ -360,3 +360,22 @@ fn blocks_are_not_joined_where_each_write_is_a_promise_or_goes_where_others_writ
         assert_eq!(out.sink(&medium, operands).hides_sizes(512), joins, "{operands}");
     }
 }
+
+/// A tape is passed over by reading; what has offsets, or had them when it was opened, is not.
+#[test]
+fn a_refused_seek_is_an_error_of_what_is_no_tape() {
+    for (path, medium) in [
+        (None, Medium { stream: true, ..Medium::default() }),
+        (None, Medium { stream: true, device: Some(7), ..Medium::default() }),
+        (Some("/dev/zero"), Medium { seeks: Mutex::new([Ok(()), Err(Errno::SPIPE)].into()), ..Medium::default() }),
+    ] {
+        let out = Out::new();
+        std::fs::write(out.path(), pattern(5000)).expect("old data");
+        let path = path.map_or_else(|| out.path(), PathBuf::from);
+        let plan = plan(&format!("of={} bs=1000 seek=2 conv=notrunc", path.display()));
+        let mut sink =
+            Sink::open(Arc::new(medium), &plan.output, || unreachable!("named"), &mut Steady).expect("opened");
+        let outcome = sink.seek(plan.output.seek, &mut Steady);
+        assert!(matches!(outcome, Err(Trouble::Failed(Error::Seek { errno: Errno::SPIPE, .. }))), "{outcome:?}");
+    }
+}
