@@ -2,8 +2,12 @@
 
 use std::io::Read as _;
 use std::os::fd::OwnedFd;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::*;
+use crate::operands::Status;
+use crate::tally::{Afar, Tally};
 use crate::testing::{copy_by, with_job};
 
 /// Runs `work` with a pipe whose other end is read to its end; gives that and the number of bytes, all zeros.
@@ -107,4 +111,78 @@ fn a_quarter_of_a_mebibyte_is_worth_it() {
         worthwhile(job)
     };
     assert!(!with_job("if=/dev/zero of=/dev/null bs=64K count=100", None, None, late), "three are left");
+}
+
+/// What `run` alone leaves when the pipe, once it is full, does as `then` says to its reader, which gives the pipe or not: how
+/// it ended, the tally, what the plain loop is told that the pipe has of the next blocks, what is gathered, and the bytes lent.
+fn broken_off(
+    operands: &str,
+    then: impl FnOnce(&Afar, std::io::PipeReader) -> Option<std::io::PipeReader> + Send + 'static,
+) -> (Result<Outcome, Halt>, Tally, u64, usize, u64) {
+    let (reader, writer) = std::io::pipe().expect("a pipe");
+    let (afar, drained) = (Arc::new(Afar::default()), Arc::new(AtomicU64::new(0)));
+    let (asks, counts) = (Arc::clone(&afar), Arc::clone(&drained));
+    let watch = std::thread::spawn(move || {
+        loop {
+            let (there, room) = (rustix::io::ioctl_fionread(&reader), rustix::pipe::fcntl_getpipe_size(&reader));
+            if there.is_ok_and(|there| there > 0 && Ok(there) == room.map(widen)) {
+                counts.store(there.expect("asked"), Ordering::SeqCst);
+                return then(&asks, reader);
+            }
+            std::thread::yield_now();
+        }
+    });
+    let left = with_job(&format!("if=/dev/zero {operands}"), None, Some(writer.into()), |job| {
+        // Progress by the clock makes an embedded copy look up before each call.
+        job.monitor.speak(Status::Progress, None);
+        job.monitor.start_clock();
+        job.monitor.afar = Some(afar);
+        let outcome = run(job);
+        (outcome, job.monitor.tally, job.sink.take_again(), job.buffers.gathered())
+    });
+    let rest = watch.join().expect("no panic").map(|mut reader| {
+        let mut rest = Vec::new();
+        widen(reader.read_to_end(&mut rest).expect("read"))
+    });
+    // What was there when it was full has been read, but for a reader that is gone.
+    let lent = rest.map_or(drained.load(Ordering::SeqCst), |rest| rest + PAGE);
+    (left.0, left.1, left.2, left.3, lent)
+}
+
+const PAGE: u64 = 4096;
+
+#[test]
+fn when_the_reader_goes_away_whole_blocks_of_whole_records_count_and_the_pipe_has_the_rest() {
+    for (operands, read, written, again, gathered) in [
+        ("bs=5000", 209, 209, 3576, 0),
+        // 149 blocks are 208 records and a part, which are 148 blocks and 4000 bytes.
+        ("ibs=5000 obs=7000", 208, 148, 12_576, 4000),
+        ("ibs=7000 obs=5000", 149, 208, 8576, 3000),
+        ("ibs=1000 obs=3M", 0, 0, 1_048_576, 0),
+    ] {
+        let (outcome, tally, told, waits, lent) = broken_off(operands, |_, _| None);
+        assert!(matches!(outcome, Ok(Outcome::Declined)), "{operands}: {outcome:?}");
+        assert_eq!(lent, 1 << 20, "a pipe's width");
+        assert_eq!((tally.read.full, tally.written.full, told, waits), (read, written, again, gathered), "{operands}");
+        assert_eq!((tally.read.partial, tally.written.partial), (0, 0), "{operands}");
+        assert_eq!(tally.bytes + told, lent, "{operands}");
+    }
+}
+
+#[test]
+fn when_the_end_is_asked_for_what_the_pipe_has_counts_to_the_byte() {
+    for (operands, ibs, obs) in [("bs=5000", 5000, 5000), ("ibs=5000 obs=7000", 5000, 7000), ("bs=8K", 8192, 8192)] {
+        let stop = |afar: &Afar, mut reader: std::io::PipeReader| {
+            afar.fail();
+            // Room for a page, so that the call that waits for it comes back.
+            reader.read_exact(&mut [0; PAGE as usize]).expect("it is full");
+            Some(reader)
+        };
+        let (outcome, tally, _, _, lent) = broken_off(operands, stop);
+        assert!(matches!(outcome, Err(Halt::Stopped)), "{operands}: {outcome:?}");
+        assert!(lent >= 1 << 20, "{lent}");
+        let (read, full) = (lent.div_ceil(ibs), lent / obs);
+        assert_eq!((tally.read.full, tally.written.full, tally.bytes), (read, full, lent), "{operands}");
+        assert_eq!(tally.written.partial, u64::from(full * obs < lent), "{operands}");
+    }
 }
