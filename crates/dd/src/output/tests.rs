@@ -379,3 +379,35 @@ fn a_refused_seek_is_an_error_of_what_is_no_tape() {
         assert!(matches!(outcome, Err(Trouble::Failed(Error::Seek { errno: Errno::SPIPE, .. }))), "{outcome:?}");
     }
 }
+
+/// As a tape: what is there is read over, a record at a time, and zeros take the place of what is missing.
+#[test]
+fn what_cannot_seek_is_passed_over_by_reading_and_beyond_its_end_by_writing_zeros() {
+    const TOLD: usize = 100;
+    for (seek, there, reads, zeros) in [
+        ("2", 1500, 2, 0),
+        ("2", 2000, 2, 0),
+        ("2", 500, 2, 1000),
+        ("3", 0, 1, 3000),
+        ("2500B", 2200, 3, 0),
+        ("2500B", 2000, 3, 500),
+        ("2500B", 300, 2, 1500),
+        ("2500B", 0, 1, 2500),
+        ("700B", 0, 1, 700),
+        ("700B", 1, 1, 0),
+    ] {
+        let (tape, mut peer) = std::os::unix::net::UnixStream::pair().expect("a pair");
+        std::io::Write::write_all(&mut peer, &pattern(there)).expect("it fits");
+        peer.shutdown(std::net::Shutdown::Write).expect("an end");
+        let medium = Arc::new(Medium { reads: Mutex::new(vec![Ok(usize::MAX); TOLD].into()), ..Medium::default() });
+        let plan = plan(&format!("bs=1000 seek={seek}"));
+        let mut sink =
+            Sink::open(Arc::<Medium>::clone(&medium), &plan.output, || tape.into(), &mut Steady).expect("opened");
+        sink.seek(plan.output.seek, &mut Steady).expect("it can be read");
+        drop(sink);
+        let mut written = Vec::new();
+        std::io::Read::read_to_end(&mut peer, &mut written).expect("read");
+        assert!(written == vec![0; zeros], "seek={seek} over {there}: {} bytes", written.len());
+        assert_eq!(TOLD - medium.reads.lock().expect("no panic").len(), reads, "seek={seek} over {there}");
+    }
+}

@@ -77,6 +77,20 @@ fn what_cannot_be_shared_as_it_stands_is_refused_and_what_is_less_than_a_record_
     }
     // Nothing is asked for: nothing is shared, and that is no failure.
     assert_eq!(between("bs=512 count=0", clone), Ok(0));
-    let to_device = |job: &mut Job<'_>| clone(job);
-    assert_eq!(with_job("if=/dev/zero of=/dev/null bs=512", None, None, to_device), Err(Errno::OPNOTSUPP));
+    // A device at either end.
+    let with_device = |operands: &str| with_job(operands, None, None, clone);
+    assert_eq!(with_device("if=/dev/zero of=/dev/null bs=512"), Err(Errno::OPNOTSUPP));
+    let file = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(file.path(), pattern(10_500)).expect("written");
+    let name = file.path().display();
+    assert_eq!(with_device(&format!("if={name} of=/dev/null bs=512")), Err(Errno::OPNOTSUPP));
+    assert_eq!(with_device(&format!("if=/dev/zero of={name} bs=512 conv=notrunc")), Err(Errno::OPNOTSUPP));
+}
+
+#[test]
+fn what_cannot_be_shared_is_an_error_only_where_it_always_has_to_be() {
+    let refused = |how: &str| between(&format!("bs=512 oflag=append conv=notrunc reflink={how}"), run);
+    assert!(matches!(refused("auto"), Ok(Outcome::Declined)));
+    assert!(matches!(refused("always"), Err(Halt::Failed(Error::Reflink { errno: Errno::BADF, .. }))));
+    assert!(between("bs=512 reflink=auto", |job| worthwhile(job)), "whatever the size");
 }
