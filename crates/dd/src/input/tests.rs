@@ -111,3 +111,19 @@ fn what_is_tapped_goes_into_the_digest() {
     // From RFC 1321.
     assert_eq!(digest[..4], [0x90, 0x01, 0x50, 0x98]);
 }
+
+/// Somebody else may have made the description non-blocking.
+#[test]
+fn what_is_not_there_yet_is_waited_for_unless_nonblock_was_asked_for() {
+    for (operands, refusals) in [("bs=1000", 0), ("bs=1000 iflag=nonblock", 2)] {
+        let (reader, mut writer) = std::io::pipe().expect("a pipe");
+        std::io::Write::write_all(&mut writer, b"abc").expect("it fits");
+        let reads = Mutex::new([Err(Errno::AGAIN), Err(Errno::AGAIN)].into());
+        let (_, mut source) = open(operands, Some(reader.into()), Medium { reads, ..Medium::default() });
+        let mut record = [0; 1000];
+        for _ in 0..refusals {
+            assert_eq!(source.read(&mut record, &mut Steady), (0, Err(Cut::Os(Errno::AGAIN))), "{operands}");
+        }
+        assert_eq!(source.read(&mut record, &mut Steady), (3, Ok(())), "{operands}");
+    }
+}

@@ -411,3 +411,19 @@ fn what_cannot_seek_is_passed_over_by_reading_and_beyond_its_end_by_writing_zero
         assert_eq!(TOLD - medium.reads.lock().expect("no panic").len(), reads, "seek={seek} over {there}");
     }
 }
+
+/// Somebody else may have made the description non-blocking.
+#[test]
+fn room_that_is_not_there_yet_is_waited_for_unless_nonblock_was_asked_for() {
+    let refused = || Medium {
+        write: Some(Box::new(|number, len| if number == 1 { Err(Errno::AGAIN) } else { Ok(len.min(400)) })),
+        ..Medium::default()
+    };
+    for (operands, told) in [("bs=1000", (1000, Ok(()))), ("bs=1000 oflag=nonblock", (400, Err(Cut::Os(Errno::AGAIN))))]
+    {
+        let out = Out::new();
+        let mut sink = out.sink(&Arc::new(refused()), operands);
+        assert_eq!(sink.write_block(&pattern(1000), &mut Steady), told, "{operands}");
+        assert_eq!(out.bytes(), pattern(told.0), "{operands}");
+    }
+}
