@@ -94,3 +94,13 @@ fn what_cannot_be_shared_is_an_error_only_where_it_always_has_to_be() {
     assert!(matches!(refused("always"), Err(Halt::Failed(Error::Reflink { errno: Errno::BADF, .. }))));
     assert!(between("bs=512 reflink=auto", |job| worthwhile(job)), "whatever the size");
 }
+
+#[test]
+fn of_an_empty_file_the_kernel_is_asked_too() {
+    let full = between("bs=500", clone);
+    let emptied = between("bs=500", |job| {
+        std::fs::write(job.plan.input.path.as_ref().expect("it is named"), b"").expect("emptied");
+        clone(job)
+    });
+    assert_eq!(emptied, full.map(|_| 0), "what this file system says");
+}
