@@ -142,14 +142,14 @@ fn broken_off(
     });
     let rest = watch.join().expect("no panic").map(|mut reader| {
         let mut rest = Vec::new();
-        widen(reader.read_to_end(&mut rest).expect("read"))
+        widen(reader.read_to_end(&mut rest).expect("read") + PAGE)
     });
     // What was there when it was full has been read, but for a reader that is gone.
-    let lent = rest.map_or(drained.load(Ordering::SeqCst), |rest| rest + PAGE);
+    let lent = rest.unwrap_or(drained.load(Ordering::SeqCst));
     (left.0, left.1, left.2, left.3, lent)
 }
 
-const PAGE: u64 = 4096;
+const PAGE: usize = 4096;
 
 #[test]
 fn when_the_reader_goes_away_whole_blocks_of_whole_records_count_and_the_pipe_has_the_rest() {
@@ -175,7 +175,7 @@ fn when_the_end_is_asked_for_what_the_pipe_has_counts_to_the_byte() {
         let stop = |afar: &Afar, mut reader: std::io::PipeReader| {
             afar.fail();
             // Room for a page, so that the call that waits for it comes back.
-            reader.read_exact(&mut [0; PAGE as usize]).expect("it is full");
+            reader.read_exact(&mut [0; PAGE]).expect("it is full");
             Some(reader)
         };
         let (outcome, tally, _, _, lent) = broken_off(operands, stop);
