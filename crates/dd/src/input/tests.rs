@@ -127,3 +127,15 @@ fn what_is_not_there_yet_is_waited_for_unless_nonblock_was_asked_for() {
         assert_eq!(source.read(&mut record, &mut Steady), (3, Ok(())), "{operands}");
     }
 }
+
+#[test]
+fn what_a_pipe_holds_is_told() {
+    let (reader, mut writer) = std::io::pipe().expect("a pipe");
+    std::io::Write::write_all(&mut writer, b"abc").expect("it fits");
+    crate::testing::with_job("bs=1000 of=/dev/null", Some(reader.into()), None, |job| {
+        assert_eq!(job.source.available(), 3);
+    });
+    crate::testing::with_job("bs=1000 if=/dev/zero of=/dev/null", None, None, |job| {
+        assert_eq!(job.source.available(), 0, "it would not say");
+    });
+}
