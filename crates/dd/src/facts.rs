@@ -83,6 +83,11 @@ const DROP_BEHIND: [u64; 2] = [
     0x5846_5342, // xfs
 ];
 
+/// Status flags of a descriptor that does not tell them: each that forbids something, so that nothing is stepped over, joined
+/// or written out of order. The access mode says nothing of the kind, so it is that of no output.
+const UNTOLD: OFlags =
+    OFlags::APPEND.union(OFlags::DIRECT).union(OFlags::SYNC).union(OFlags::DSYNC).union(OFlags::NONBLOCK);
+
 impl Facts {
     /// Asks the kernel about `fd`. What it refuses to say is taken as unknown, so a bad descriptor is told by its first use.
     pub fn of<P: Pause + ?Sized>(kernel: &dyn Kernel, fd: BorrowedFd<'_>, pause: &mut P) -> Result<Facts, Cut> {
@@ -91,7 +96,7 @@ impl Facts {
             Cut::Os(_) => Ok(None),
         };
         let stat = retry(pause, || kernel.fstat(fd)).map(Some).or_else(unknown)?;
-        let flags = kernel.get_flags(fd).unwrap_or(OFlags::empty());
+        let flags = kernel.get_flags(fd).unwrap_or(UNTOLD);
         let kind = stat.as_ref().map_or(Kind::Unknown, |stat| kind(stat.st_mode, stat.st_rdev));
         let position = kernel.seek(fd, SeekFrom::Current(0)).ok();
         let (identity, size, allocated) = stat.map_or(((0, 0), 0, 0), |stat| {

@@ -478,6 +478,21 @@ impl Source {
         self.astray.set(back != Ok(position));
     }
 
+    /// As [`go_to`](Source::go_to), but where the seek is refused the next read does it first, or fails: nothing is ever read
+    /// from elsewhere.
+    ///
+    /// # Errors
+    /// What the seek says.
+    pub(crate) fn step_to(&mut self, position: u64) -> Result<(), Errno> {
+        let went = self.go_to(position);
+        if went.is_err() {
+            self.position = Some(position);
+            self.astray.set(true);
+            self.short = false;
+        }
+        went
+    }
+
     /// Goes to `position`, past what could not be read.
     ///
     /// # Errors
@@ -529,8 +544,14 @@ impl Source {
             .and_then(|whole| whole.checked_sub(widen(read)))
             .and_then(|rest| i64::try_from(rest).ok())
             .ok_or_else(|| failed(Errno::OVERFLOW))?;
-        let position = self.kernel.seek(self.fd.as_fd(), SeekFrom::Current(leap)).map_err(failed)?;
+        // Where the descriptor is elsewhere, the way is not to be measured from there.
+        let to = match self.position {
+            Some(position) if self.astray.get() => SeekFrom::Start(position.saturating_add_signed(leap)),
+            _ => SeekFrom::Current(leap),
+        };
+        let position = self.kernel.seek(self.fd.as_fd(), to).map_err(failed)?;
         self.position = Some(position);
+        self.astray.set(false);
         self.advice.start_at(&*self.kernel, self.fd.as_fd(), position);
         Ok(())
     }

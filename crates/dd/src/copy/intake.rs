@@ -232,7 +232,7 @@ impl<'p> Intake<'p> {
             self.limit = Some(Amount::of_records(0, self.ibs));
             rescued.len = got;
             rescued.lost.clear();
-        } else if let Err(errno) = source.go_to(at + widen(rescued.len.max(got))) {
+        } else if let Err(errno) = source.step_to(at + widen(rescued.len.max(got))) {
             monitor.error(&crate::error::Error::Seek { name: source.name().clone(), errno });
             self.ending.failed = true;
         }
@@ -305,8 +305,13 @@ impl<'p> Intake<'p> {
                 self.ending.failed = true;
             }
             // Where it has offsets but no known end, the next block is asked for.
-            if let Some(at) = source.position() {
-                let _ = source.go_to(at + widen(self.ibs - got));
+            if let Some(at) = source.position()
+                && let Err(errno) = source.go_to(at + widen(self.ibs - got))
+            {
+                // What would be read next belongs elsewhere, and nothing tells where the input ends.
+                monitor.error(&crate::error::Error::Seek { name: source.name().clone(), errno });
+                self.ending.failed = true;
+                self.limit = Some(Amount::of_records(0, self.ibs));
             }
         }
         if got == 0 && (self.plan.input.pad.is_none() || gone) {

@@ -310,6 +310,76 @@ fn a_file_that_cannot_seek_any_more_is_not_passed_over_by_reading() {
     assert_bytes(&read_all(&bench.to), &old, &ran.show());
 }
 
+/// What a copy behind old bytes gives, whatever `F_GETFL` of the output says: under O_APPEND nothing can be stepped over, and
+/// what is written at an offset goes to the end all the same.
+#[test]
+fn an_output_that_does_not_tell_that_it_appends_is_not_stepped_over() {
+    or_skip!(needs_sysfault());
+    let mut data = pattern(12 << 20);
+    data[4096..70_000].fill(0);
+    data[(5 << 20)..(6 << 20)].fill(0);
+    data[(11 << 20)..].fill(0);
+    let old = pattern(13 << 20);
+    // Beside the build, where a file system with direct requests is likelier than in a temporary directory.
+    let dir = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
+    let (from, to) = (dir.path().join("input"), dir.path().join("output"));
+    fs::write(&from, &data).expect("written");
+    for (way, operands) in [
+        ("pump", &["bs=4k", "conv=sparse"][..]),
+        ("coalesce", &["bs=4k", "conv=sparse"]),
+        ("coalesce", &["bs=64k", "conv=punch"]),
+        ("buffer", &["bs=64k", "buffer=1M", "conv=sparse"]),
+        ("uring", &["bs=64k", "conv=fsync"]),
+        ("overlap", &["bs=64k", "conv=fsync"]),
+    ] {
+        fs::write(&to, &old).expect("written");
+        let output = fs::File::options().append(true).open(&to).expect("it is there");
+        let plan = Plan::on(&[&[libc::SYS_fcntl]], Hit::Fail(libc::EPERM)).whose_argument(1, libc::F_GETFL as u64);
+        let plan = plan.only(&to.display().to_string());
+        let ends = [&[operand("if", &from)], &operands.iter().map(|&o| o.to_owned()).collect::<Vec<_>>()[..]].concat();
+        let ran = dd(&ends).forced(way).stdout(output).faults(plan).run().succeeds();
+        assert!(!ran.report.faults.is_empty(), "nothing was refused: {}", ran.show());
+        assert_bytes(&read_all(&to), &[&old[..], &data].concat(), &format!("{way}: {}", ran.show()));
+        assert_eq!(ran.copied(), Some(data.len() as u64), "{}", ran.show());
+    }
+}
+
+/// A block that could be read at the second try only, and a seek past it that fails, once or from then on.
+#[test]
+fn noerror_puts_no_byte_at_a_wrong_place_when_the_seek_past_a_bad_block_fails() {
+    or_skip!(needs_sysfault());
+    let data = pattern(20_500);
+    let mut found = Vec::new();
+    for way in WAYS {
+        let bench = Bench::new(&data, *way);
+        for operands in [
+            &["bs=1000", "conv=noerror,sync"][..],
+            &["bs=1000", "conv=noerror"],
+            &["ibs=500", "obs=3000", "conv=noerror,sync"],
+            &["bs=1000", "conv=noerror,sync", "istride=2"],
+        ] {
+            bench.reset(None);
+            bench.job(operands).run().succeeds();
+            let wanted = read_all(&bench.to);
+            for seek_errno in [libc::EIO, libc::EINVAL, libc::ESPIPE] {
+                for n in [1, 2, 4] {
+                    bench.reset(None);
+                    let calls: &[i64] = &[libc::SYS_read, libc::SYS_lseek];
+                    let plan = Plan::on(&[calls], Hit::Fail(libc::EIO)).only(&bench.from.display().to_string());
+                    // The first counted call is the seek that asks whether it can seek.
+                    let plan = plan.nth(n + 1).then(Hit::Fail(seek_errno));
+                    let ran = bench.job(operands).faults(plan).run();
+                    let got = read_all(&bench.to);
+                    if let Some(what) = wrong(&ran, got == wanted, wanted.starts_with(&got)) {
+                        found.push(format!("{what}, {} of {} bytes: {}", got.len(), wanted.len(), ran.show()));
+                    }
+                }
+            }
+        }
+    }
+    report(&found);
+}
+
 /// Calls that a signal can end with nothing done.
 const INTERRUPTIBLE: &[&[i64]] = &[READ, WRITE, SYNC, OPEN, WAIT, &[libc::SYS_ftruncate], RING];
 

@@ -7,9 +7,10 @@ use std::io::{Read as _, Write as _};
 use std::ops::Range;
 
 use crate::devices::{Access, Loop};
-use crate::fault_run::{Ran, assert_bytes, dd, operand, pattern, read_all};
+use crate::fault_run::{Ran, assert_bytes, dd, needs_sysfault, operand, pattern, read_all};
 use crate::faultfs::{FaultFs, Op, Rule};
 use crate::or_skip;
+use crate::sysfault::{Hit, Plan};
 
 const SECTOR: usize = 512;
 /// 256 sectors and a piece of one.
@@ -215,6 +216,41 @@ fn noerror_through_an_inherited_descriptor_loses_no_more() {
             assert_named(&ran, bad);
         }
     }
+}
+
+/// Bad sectors, and every seek of the input fails in turn, once or from then on.
+#[test]
+fn no_byte_is_misplaced_where_the_seek_past_a_bad_sector_fails() {
+    or_skip!(needs_sysfault());
+    let data = pattern(64 * SECTOR);
+    let bad = &[10..11, 30..33];
+    let mut found = Vec::new();
+    for &cache in &[Cache::BypassedWhole, Cache::Bypassed] {
+        for (bs, errno) in [(4096, libc::EIO), (1000, libc::EINVAL), (512, libc::EIO)] {
+            for once in [true, false] {
+                for n in 1..100 {
+                    let fs = or_skip!(medium(&data, bad, cache));
+                    let out = tempfile::NamedTempFile::new().expect("a file");
+                    let ends = [operand("if", fs.path("in")), operand("of", out.path())];
+                    let operands = [&ends[..], &[format!("bs={bs}"), "conv=noerror,sync".into()]].concat();
+                    let plan = Plan::on(&[&[libc::SYS_lseek]], Hit::Fail(errno)).only("/in");
+                    let plan = if once { plan.nth(n) } else { plan.onwards_from(n) };
+                    let ran = dd(&operands).faults(plan).run();
+                    let (got, wanted) = (read_all(out.path()), rescued(&data, bad, SECTOR as u64, bs));
+                    // What was given up on is zeros, or not there at all.
+                    let fits = |(at, byte): (usize, &u8)| wanted.get(at) == Some(byte) || *byte == 0;
+                    if ran.code() != Some(1) || ran.hung || !got.iter().enumerate().all(fits) {
+                        found.push(format!("{cache:?}: {} of {} bytes: {}", got.len(), wanted.len(), ran.show()));
+                    }
+                    if ran.report.faults.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+    }
+    let cut: Vec<&str> = found.iter().take(6).map(String::as_str).collect();
+    assert!(found.is_empty(), "{} runs went wrong, among them:\n{}", found.len(), cut.join("\n"));
 }
 
 #[test]
