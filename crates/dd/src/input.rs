@@ -132,7 +132,11 @@ impl Source {
                 (fd, Name::StandardInput)
             }
         };
-        let facts = named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        let mut facts =
+            named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        if plan.path.is_some() {
+            facts = facts.opened_with(plan.flags | OFlags::RDONLY);
+        }
         let position = facts.position;
         Ok(Source {
             fd,
@@ -341,9 +345,15 @@ impl Source {
         self.found = Some(Found { before, result });
     }
 
+    /// Whether there is memory for what [`broke_off`](Source::broke_off) is told of a record of `ibs` bytes.
+    pub(crate) fn can_break_off(&mut self, ibs: usize) -> bool {
+        self.begun.try_reserve_exact(ibs).is_ok()
+    }
+
     /// A faster way has read the `begun` bytes of a record and then met `errno`: the next read says so.
     pub(crate) fn broke_off(&mut self, begun: &[u8], errno: Errno) {
-        self.begun = begun.to_vec();
+        self.begun.clear();
+        self.begun.extend_from_slice(begun);
         self.found = Some(Found { before: 0, result: Err(errno) });
     }
 

@@ -17,14 +17,14 @@ pub(crate) struct Gather {
     /// What no write has taken yet, from the memory's start on whenever something is written: direct writes want it aligned.
     blocks: Buffer<Pages>,
     obs: usize,
+    /// What had been gathered when the present chunk began; its memory is had before the first one, when it can be declined.
+    front: Vec<u8>,
 }
 
 /// What has happened since a chunk began.
 struct Since {
     tally: Tally,
     converter: Option<Converter>,
-    /// What had been gathered.
-    front: Vec<u8>,
     /// Bytes that the sink has taken.
     taken: u64,
 }
@@ -33,7 +33,9 @@ impl Gather {
     /// Room for a chunk and a block of `obs` bytes; `None` where it cannot be had.
     pub(crate) fn new(obs: usize, chunk: usize) -> Option<Gather> {
         let pages = Aligned::new((obs + chunk).next_multiple_of(obs)).ok()?;
-        Some(Gather { blocks: Buffer::over(Pages(pages)), obs })
+        let mut front = Vec::new();
+        front.try_reserve_exact(obs).ok()?;
+        Some(Gather { blocks: Buffer::over(Pages(pages)), obs, front })
     }
 
     /// Nothing is waiting to become a whole block.
@@ -75,12 +77,9 @@ impl Gather {
             return Ok(true);
         }
         let count = widen(records.len() / ibs);
-        let mut since = Since {
-            tally: job.monitor.tally,
-            converter: job.converter.clone(),
-            front: self.blocks.held().to_vec(),
-            taken: 0,
-        };
+        let mut since = Since { tally: job.monitor.tally, converter: job.converter.clone(), taken: 0 };
+        self.front.clear();
+        self.front.extend_from_slice(self.blocks.held());
         job.monitor.tally.read.full += count;
         let Job { sink, monitor, converter, .. } = job;
         let outcome = match converter {
@@ -104,7 +103,9 @@ impl Gather {
                 job.monitor.tally = Tally { sparse, ..since.tally };
                 job.converter = since.converter;
                 job.sink.expect_again(since.taken);
-                self.hold(&since.front);
+                let front = std::mem::take(&mut self.front);
+                self.hold(&front);
+                self.front = front;
                 Ok(false)
             }
         }
@@ -120,7 +121,7 @@ impl Gather {
         tally.written.partial = before.written.partial + u64::from(!since.taken.is_multiple_of(obs));
         tally.bytes = before.bytes + since.taken;
         if job.converter.is_none() {
-            let used = since.taken.saturating_sub(widen(since.front.len())).div_ceil(ibs);
+            let used = since.taken.saturating_sub(widen(self.front.len())).div_ceil(ibs);
             tally.read.full = before.read.full + used;
             step_back(job, at, used * ibs)?;
         }

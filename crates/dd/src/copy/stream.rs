@@ -31,9 +31,14 @@ pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let (ibs, obs) = sizes(job.plan);
     let chunk = CHUNK - CHUNK % ibs;
-    let (Ok(mut input), Some(mut gather)) = (Aligned::new(chunk), Gather::new(obs, chunk)) else {
+    // A conversion in place leaves nothing to walk again.
+    let kept = Aligned::new(if job.converter.is_some() { chunk } else { 0 });
+    let (Ok(mut input), Ok(mut kept), Some(mut gather)) = (Aligned::new(chunk), kept, Gather::new(obs, chunk)) else {
         return Ok(Outcome::Declined);
     };
+    if !job.source.can_break_off(ibs) {
+        return Ok(Outcome::Declined);
+    }
     fdd_sys::pipe::widen(job.source.fd(), WIDE_PIPE);
     if job.sink.facts.kind == Kind::Fifo {
         fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
@@ -75,7 +80,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         let whole = filled - filled % ibs;
         if whole > 0 {
             intake.whole(job.source, job.monitor);
-            pass(job, &mut gather, &mut input[..whole], ibs)?;
+            pass(job, &mut gather, &mut input[..whole], &mut kept, ibs)?;
         }
         let rest = filled - whole;
         // A record cut by what happened to be there is completed if more has come meanwhile, as it would for smaller reads.
@@ -97,14 +102,17 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
 }
 
 /// Whole records. Where a write fails among them they are walked again, one by one, from memory: the pipe does not give
-/// them twice.
-fn pass(job: &mut Job<'_>, gather: &mut Gather, records: &mut [u8], ibs: usize) -> Result<(), Halt> {
-    let original = job.converter.is_some().then(|| records.to_vec());
+/// them twice. `kept` has room for them as they were, where there is a conversion.
+fn pass(job: &mut Job<'_>, gather: &mut Gather, records: &mut [u8], kept: &mut [u8], ibs: usize) -> Result<(), Halt> {
+    let converted = job.converter.is_some();
+    if converted {
+        kept[..records.len()].copy_from_slice(records);
+    }
     if gather.pass(job, records, ibs, None)? {
         return Ok(());
     }
     gather.hand_over(job);
-    let mut again = original.unwrap_or_else(|| records.to_vec());
+    let again = if converted { &mut kept[..records.len()] } else { records };
     for record in again.chunks_mut(ibs) {
         job.monitor.tally.read(record.len(), ibs);
         pump::deliver(job, record)?;

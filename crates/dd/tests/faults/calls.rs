@@ -257,6 +257,45 @@ fn no_refused_memory_crashes_a_copy() {
     report(&found);
 }
 
+/// The last half of the output is not to be had: what was read from a pipe is walked again, record by record.
+#[test]
+fn a_full_file_behind_a_pipe_is_told_where_no_more_memory_can_be_had() {
+    or_skip!(needs_sysfault());
+    let data = pattern(3 << 20);
+    let dir = tempfile::tempdir().expect("a directory");
+    let to = dir.path().join("output");
+    const MOST: u64 = 1_500_000;
+    for operands in [&["bs=86016"][..], &["ibs=5000", "obs=70000"], &["ibs=5000", "obs=70000", "conv=swab"]] {
+        let mut wanted = data[..MOST as usize].to_vec();
+        if operands.contains(&"conv=swab") {
+            wanted.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
+        }
+        let mut n = 1;
+        loop {
+            let _ = fs::remove_file(&to);
+            let (reader, mut writer) = std::io::pipe().expect("a pipe");
+            let feed = data.clone();
+            let feeder = std::thread::spawn(move || std::io::Write::write_all(&mut writer, &feed));
+            let plan = Plan::on(&[MEMORY], Hit::Fail(libc::ENOMEM)).armed_by(&to.display().to_string());
+            let words: Vec<String> =
+                operands.iter().map(|&o| o.to_owned()).chain(["iflag=fullblock".into(), operand("of", &to)]).collect();
+            let job = dd(&words).forced("stream").stdin(reader).faults(plan.onwards_from(n));
+            let ran = job.ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, MOST).run();
+            drop(feeder.join().expect("no panic"));
+            let ran = ran.fails();
+            // Where the plain loop gets no memory either, nothing is read at all.
+            let copied = if ran.err.contains("memory exhausted") { 0 } else { wanted.len() };
+            assert_eq!(ran.copied(), Some(copied as u64), "{}", ran.show());
+            assert_bytes(&read_all(&to), &wanted[..copied], &ran.show());
+            if ran.report.faults.is_empty() {
+                break;
+            }
+            n += 1;
+        }
+        assert!(n > 3, "nothing was refused");
+    }
+}
+
 #[test]
 fn no_failure_changes_a_byte_outside_the_region() {
     or_skip!(needs_sysfault());
