@@ -111,6 +111,14 @@ impl Facts {
         Ok(Facts { kind, identity, size, allocated, plain_storage, drops_behind, flags, position })
     }
 
+    /// Of an end that was opened here with these flags: it has them, told or not.
+    pub fn opened_with(mut self, flags: OFlags) -> Facts {
+        if self.flags == UNTOLD {
+            self.flags = flags;
+        }
+        self
+    }
+
     /// Storage behind the page cache, where small reads and writes may be joined and nobody can tell.
     pub fn hides_sizes(&self) -> bool {
         match self.kind {

@@ -95,7 +95,11 @@ impl Sink {
                 (fd, Name::StandardOutput, false)
             }
         };
-        let facts = named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        let mut facts =
+            named(Facts::of(&*kernel, fd.as_fd(), pause), |errno| Error::Fstat { name: name.clone(), errno })?;
+        if plan.path.is_some() {
+            facts = facts.opened_with(plan.flags | OFlags::WRONLY);
+        }
         let position = facts.position;
         let append = facts.flags.contains(OFlags::APPEND);
         let mut sink = Sink {

@@ -154,6 +154,25 @@ impl Plan {
         self
     }
 
+    /// The same from the nth counted call on, or at that one alone.
+    pub(crate) fn moved_to(mut self, n: u64) -> Plan {
+        if self.to == self.from {
+            self.to = n;
+        }
+        self.from = n;
+        self
+    }
+
+    /// Other calls fail instead; those that are refused stay so.
+    pub(crate) fn failing_instead(mut self, sets: &[&[Call]], errno: i32) -> Plan {
+        self.calls = sets.concat();
+        self.calls.retain(|call| self.refused.iter().all(|(refused, _)| refused != call));
+        if let Hit::ShortTo(_) | Hit::Halve = self.hit {
+            self.hit = Hit::Fail(errno);
+        }
+        self
+    }
+
     pub(crate) fn every(mut self, k: u64) -> Plan {
         self.every = k;
         self
@@ -398,6 +417,11 @@ fn decide(plan: &Plan, request: &libc::seccomp_notif, armed: &mut bool, report: 
     report.counted += 1;
     let answer = match plan.hit_at(report.counted) {
         Hit::Count => return GO_ON,
+        // It knows no errors: what it is refused it answers with the end that the heap still has.
+        Hit::Fail(_) if call == libc::SYS_brk => match heap_end(request.pid) {
+            Some(end) => (end, 0, false),
+            None => return GO_ON,
+        },
         Hit::Fail(errno) => (0, errno, false),
         Hit::ShortTo(most) => match transfer(request, |_| most) {
             Some((value, errno)) => (value, errno, false),
@@ -422,6 +446,12 @@ fn process_of(task: u32) -> i32 {
     let status = std::fs::read_to_string(format!("/proc/{task}/status")).unwrap_or_default();
     let group = status.lines().find_map(|line| line.strip_prefix("Tgid:"));
     group.and_then(|n| n.trim().parse().ok()).unwrap_or(task as i32)
+}
+
+fn heap_end(task: u32) -> Option<i64> {
+    let maps = std::fs::read_to_string(format!("/proc/{task}/maps")).ok()?;
+    let range = maps.lines().find(|line| line.ends_with("[heap]"))?.split(' ').next()?;
+    i64::from_str_radix(range.split_once('-')?.1, 16).ok()
 }
 
 fn files_of(task: u32, call: Call, args: &[u64; 6]) -> String {
