@@ -18,6 +18,8 @@ mod calls;
 mod descriptors;
 #[path = "faults/ends.rs"]
 mod ends;
+#[path = "faults/flight.rs"]
+mod flight;
 #[path = "faults/jobs.rs"]
 mod jobs;
 #[path = "faults/late.rs"]

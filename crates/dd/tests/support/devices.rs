@@ -63,6 +63,14 @@ impl Loop {
         &self.path
     }
 
+    /// Larger requests come to the file as several of that many bytes. What a file takes of a request in part only, the loop
+    /// device takes for written whole, so it must not be asked for more than the file takes or refuses at a time.
+    pub(crate) fn divide_requests(&self, bytes: u64) {
+        let name = self.path.file_name().expect("a device").to_string_lossy().into_owned();
+        let most = format!("/sys/block/{name}/queue/max_sectors_kb");
+        fs::write(&most, (bytes >> 10).to_string()).unwrap_or_else(|e| panic!("{most}: {e}"));
+    }
+
     /// Writes back and forgets what the page cache holds of it.
     pub(crate) fn drop_cache(&self) {
         let status = Command::new("blockdev").arg("--flushbufs").arg(&self.path).status();
@@ -103,6 +111,46 @@ impl Tmpfs {
 
 impl Drop for Tmpfs {
     fn drop(&mut self) {
+        detach_mount(self.dir.path());
+    }
+}
+
+/// An ext4 file system in an image, mounted.
+pub(crate) struct Ext4 {
+    dir: tempfile::TempDir,
+    _device: Loop,
+}
+
+impl Ext4 {
+    /// Makes one in `image`, without a journal: what is written is data.
+    pub(crate) fn make(image: &Path) -> Result<Ext4, String> {
+        let device = Loop::attach(image, 512, Access::ReadWrite)?;
+        device.divide_requests(super::faultfs::REQUEST);
+        let mut mkfs = Command::new("mkfs.ext4");
+        mkfs.args(["-q", "-F", "-b", "4096", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard"]);
+        let out = mkfs.arg(device.path()).output().map_err(|e| format!("mkfs.ext4: {e}"))?;
+        if !out.status.success() {
+            return Err(format!("mkfs.ext4: {}", String::from_utf8_lossy(&out.stderr).trim()));
+        }
+        let dir = tempfile::tempdir().map_err(|e| e.to_string())?;
+        let (from, at) = (c_path(device.path()), c_path(dir.path()));
+        // SAFETY: three valid C strings, and no options.
+        let done = unsafe { libc::mount(from.as_ptr(), at.as_ptr(), c"ext4".as_ptr(), 0, std::ptr::null()) };
+        if done != 0 {
+            return Err(format!("no ext4 mount here: {}", io::Error::last_os_error()));
+        }
+        Ok(Ext4 { dir, _device: device })
+    }
+
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+}
+
+impl Drop for Ext4 {
+    fn drop(&mut self) {
+        unmount(self.dir.path(), 0);
+        // Where somebody still has a file of it open.
         detach_mount(self.dir.path());
     }
 }
