@@ -498,7 +498,12 @@ impl Sink {
                 }
                 // Nothing taken and no reason given: the device is full, as on old tapes.
                 Ok(0) => break Err(Cut::Os(Errno::NOSPC)),
-                Ok(taken) => written += taken,
+                Ok(taken) => {
+                    written += taken;
+                    if written < block.len() {
+                        pause.taken(taken);
+                    }
+                }
                 Err(Cut::Os(Errno::AGAIN)) if !self.nonblock => {
                     if let Err(cut) = retry(pause, || self.kernel.wait(self.fd.as_fd(), Direction::Write)) {
                         break Err(cut);

@@ -198,6 +198,36 @@ fn usr1_is_answered_in_a_blocked_write_and_no_byte_is_lost() {
     assert!(normal(&said).ends_with(&expanded("{40+0 40+0 4096000 (4.1 MB, 3.9 MiB)}")), "{said}");
 }
 
+/// Also where many blocks are written at once, and whatever of them the pipe had room for.
+#[test]
+fn usr1_in_a_blocked_write_counts_what_is_written_and_the_block_under_way() {
+    let dir = support::scratch();
+    fs::write(dir.path().join("in"), vec![b'x'; 4 << 20]).unwrap();
+    for (operands, ibs, obs) in [
+        (&["if=in", "bs=512"][..], 512, 512),
+        (&["if=in", "bs=16k"], 16_384, 16_384),
+        (&["if=in", "ibs=512", "obs=8192"], 512, 8192),
+        (&["if=in", "ibs=8192", "obs=5000"], 8192, 5000),
+    ] {
+        let mut dd = Running::dd(operands, dir.path());
+        dd.until_it_waits();
+        // So that the pipe does not end with a chunk of blocks: a page is room again.
+        dd.read(5000);
+        dd.until_it_waits();
+        dd.send(Signal::USR1);
+        dd.until_said("a report", |said| said.contains(" copied, "));
+        let said = String::from_utf8_lossy(&dd.said).into_owned();
+        let counts: Vec<usize> = said.lines().filter_map(|line| line.split(['+', ' ']).next()?.parse().ok()).collect();
+        let [read, written, bytes] = counts[..] else { panic!("three counts: {said}") };
+        // One block is under way, and the records that it is made of have been read.
+        assert_eq!((bytes, read), (written * obs, ((written + 1) * obs).div_ceil(ibs)), "{operands:?}: {said}");
+        // Almost as much as a pipe holds.
+        assert!(bytes > 45_000, "{operands:?}: {said}");
+        let (stdout, _, end) = dd.finish();
+        assert_eq!((stdout.len() + 5000, end), (4 << 20, End::Exit(0)));
+    }
+}
+
 #[test]
 fn usr1_is_caught_even_if_it_was_ignored() {
     let dir = support::scratch();

@@ -29,6 +29,11 @@ pub trait Pause {
     fn interruptions(&self) -> u32 {
         0
     }
+
+    /// So many bytes of a write that is to be gone on with were taken.
+    fn taken(&mut self, bytes: usize) {
+        let _ = bytes;
+    }
 }
 
 /// A pause that never says anything.

@@ -2,7 +2,7 @@
 
 use fdd_io::filebuf::Buffer;
 use fdd_sys::memory::Aligned;
-use fdd_sys::retry::Cut;
+use fdd_sys::retry::{Cut, Pause};
 
 use crate::conv::Converter;
 use crate::copy::outlet::Pages;
@@ -27,6 +27,53 @@ struct Since {
     converter: Option<Converter>,
     /// Bytes that the sink has taken.
     taken: u64,
+    /// Bytes of an input record, and how many had been gathered before the first of this chunk.
+    ibs: u64,
+    front: u64,
+}
+
+/// A write of many blocks while it is made: a report that is asked for meanwhile counts what is in the output, and as read
+/// what went into that and the block under way, as if blocks were written one by one.
+struct Underway<'a> {
+    monitor: &'a mut Monitor,
+    since: &'a Since,
+    obs: u64,
+    taken: u64,
+}
+
+impl Underway<'_> {
+    #[cold]
+    fn report(&mut self) -> Result<(), Cut> {
+        let (whole, since) = (self.monitor.tally, self.since);
+        let written = (since.taken + self.taken) / self.obs;
+        let tally = &mut self.monitor.tally;
+        // What a conversion makes of a record is not known beforehand: all that were read count.
+        if since.converter.is_none() {
+            let used = ((written + 1) * self.obs).saturating_sub(since.front).div_ceil(since.ibs);
+            tally.read.full = whole.read.full.min(since.tally.read.full + used);
+        }
+        tally.written.full = since.tally.written.full + written;
+        tally.bytes = since.tally.bytes + written * self.obs;
+        let outcome = self.monitor.pause();
+        self.monitor.tally = whole;
+        outcome
+    }
+}
+
+impl Pause for Underway<'_> {
+    #[inline]
+    fn pause(&mut self) -> Result<(), Cut> {
+        if self.monitor.is_calm() { Ok(()) } else { self.report() }
+    }
+
+    #[inline]
+    fn interruptions(&self) -> u32 {
+        self.monitor.interruptions()
+    }
+
+    fn taken(&mut self, bytes: usize) {
+        self.taken += widen(bytes);
+    }
 }
 
 impl Gather {
@@ -77,7 +124,13 @@ impl Gather {
             return Ok(true);
         }
         let count = widen(records.len() / ibs);
-        let mut since = Since { tally: job.monitor.tally, converter: job.converter.clone(), taken: 0 };
+        let mut since = Since {
+            tally: job.monitor.tally,
+            converter: job.converter.clone(),
+            taken: 0,
+            ibs: widen(ibs),
+            front: widen(self.blocks.held().len()),
+        };
         self.front.clear();
         self.front.extend_from_slice(self.blocks.held());
         job.monitor.tally.read.full += count;
@@ -160,7 +213,8 @@ impl Gather {
 }
 
 fn write(blocks: &[u8], obs: usize, sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
-    let (written, skipped, outcome) = sink.write_blocks(blocks, monitor);
+    let mut underway = Underway { monitor, since, obs: widen(obs), taken: 0 };
+    let (written, skipped, outcome) = sink.write_blocks(blocks, &mut underway);
     since.taken += widen(written);
     monitor.tally.sparse += skipped;
     outcome?;

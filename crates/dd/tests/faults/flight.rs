@@ -191,7 +191,7 @@ fn sick(bytes: &[u8]) -> Result<Sick, String> {
     let fs = FaultFs::mount()?;
     fs.put("disk", &vec![0; 3 * LEN]);
     fs.direct();
-    let disk = Ext4::make(&fs.path("disk"))?;
+    let disk = Ext4::make(&fs.path("disk"), REQUEST)?;
     let file = disk.path("file");
     fs::write(&file, bytes).map_err(|e| e.to_string())?;
     make_cold(&file);

@@ -122,10 +122,10 @@ pub(crate) struct Ext4 {
 }
 
 impl Ext4 {
-    /// Makes one in `image`, without a journal: what is written is data.
-    pub(crate) fn make(image: &Path) -> Result<Ext4, String> {
+    /// Makes one in `image`, without a journal: what is written is data. The image gets requests of at most `most` bytes.
+    pub(crate) fn make(image: &Path, most: u64) -> Result<Ext4, String> {
         let device = Loop::attach(image, 512, Access::ReadWrite)?;
-        device.divide_requests(super::faultfs::REQUEST);
+        device.divide_requests(most);
         let mut mkfs = Command::new("mkfs.ext4");
         mkfs.args(["-q", "-F", "-b", "4096", "-O", "^has_journal", "-E", "lazy_itable_init=0,nodiscard"]);
         let out = mkfs.arg(device.path()).output().map_err(|e| format!("mkfs.ext4: {e}"))?;
