@@ -264,9 +264,9 @@ fn a_full_file_behind_a_pipe_is_told_where_no_more_memory_can_be_had() {
     let data = pattern(3 << 20);
     let dir = tempfile::tempdir().expect("a directory");
     let to = dir.path().join("output");
-    const MOST: u64 = 1_500_000;
+    const MOST: usize = 1_500_000;
     for operands in [&["bs=86016"][..], &["ibs=5000", "obs=70000"], &["ibs=5000", "obs=70000", "conv=swab"]] {
-        let mut wanted = data[..MOST as usize].to_vec();
+        let mut wanted = data[..MOST].to_vec();
         if operands.contains(&"conv=swab") {
             wanted.chunks_exact_mut(2).for_each(|pair| pair.swap(0, 1));
         }
@@ -280,7 +280,7 @@ fn a_full_file_behind_a_pipe_is_told_where_no_more_memory_can_be_had() {
             let words: Vec<String> =
                 operands.iter().map(|&o| o.to_owned()).chain(["iflag=fullblock".into(), operand("of", &to)]).collect();
             let job = dd(&words).forced("stream").stdin(reader).faults(plan.onwards_from(n));
-            let ran = job.ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, MOST).run();
+            let ran = job.ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, MOST as u64).run();
             drop(feeder.join().expect("no panic"));
             let ran = ran.fails();
             // Where the plain loop gets no memory either, nothing is read at all.
@@ -380,6 +380,28 @@ fn an_output_that_does_not_tell_that_it_appends_is_not_stepped_over() {
         assert!(!ran.report.faults.is_empty(), "nothing was refused: {}", ran.show());
         assert_bytes(&read_all(&to), &[&old[..], &data].concat(), &format!("{way}: {}", ran.show()));
         assert_eq!(ran.copied(), Some(data.len() as u64), "{}", ran.show());
+    }
+}
+
+/// It has the flags that it was opened with, told or not.
+#[test]
+fn an_output_opened_by_name_is_stepped_over_whatever_it_tells() {
+    or_skip!(needs_sysfault());
+    let data = gappy();
+    for &way in WAYS {
+        let bench = Bench::new(&data, way);
+        let old = vec![b'Z'; 20_000];
+        let copy = |plan: Plan| {
+            bench.reset(Some(&old));
+            let ran = bench.job(&["bs=1k", "conv=sparse,notrunc"]).faults(plan).run().succeeds();
+            (read_all(&bench.to), ran)
+        };
+        let get_flags = |hit| Plan::on(&[&[libc::SYS_fcntl]], hit).whose_argument(1, libc::F_GETFL as u64);
+        let (wanted, _) = copy(bench.armed(get_flags(Hit::Count)));
+        assert_eq!(wanted[4096..6144], old[4096..6144], "old bytes show through where zeros are stepped over");
+        let (got, ran) = copy(bench.armed(get_flags(Hit::Fail(libc::EPERM))));
+        assert!(!ran.report.faults.is_empty(), "nothing was refused: {}", ran.show());
+        assert_bytes(&got, &wanted, &ran.show());
     }
 }
 

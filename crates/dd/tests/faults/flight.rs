@@ -232,7 +232,8 @@ fn a_bad_place_under_an_input_file_loses_its_sectors_and_no_more() {
                 let mut wanted = data.clone();
                 for sectors in *bad {
                     let bytes = sectors.start * SECTOR as u64..sectors.end * SECTOR as u64;
-                    wanted[bytes.start as usize..bytes.end as usize].fill(0);
+                    let place = |byte| usize::try_from(byte).expect("small");
+                    wanted[place(bytes.start)..place(bytes.end)].fill(0);
                     assert!(
                         !whole || ran.names(bytes.start),
                         "the loss at {} is not named: {}",
