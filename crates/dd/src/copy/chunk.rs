@@ -150,7 +150,10 @@ impl Gather {
                 Err(Halt::Stopped)
             }
             Err(Cut::Os(_)) => {
-                step_back(job, at, 0)?;
+                if let Err(halt) = step_back(job, at, 0) {
+                    self.count(job, &since, ibs);
+                    return Err(halt);
+                }
                 // What is stepped over already is not stepped over again.
                 let sparse = job.monitor.tally.sparse;
                 job.monitor.tally = Tally { sparse, ..since.tally };
@@ -167,18 +170,26 @@ impl Gather {
     /// A signal ended the copy inside a chunk: what reached the file is counted, and for an unconverted copy the input
     /// stands behind the records that went into that.
     fn stop(&mut self, job: &mut Job<'_>, since: &Since, ibs: usize, at: Option<u64>) -> Result<(), Halt> {
+        let used = self.count(job, since, ibs);
+        if job.converter.is_none() {
+            step_back(job, at, used * widen(ibs))?;
+        }
+        Ok(())
+    }
+
+    /// Counts what of a chunk reached the file; gives how many records went into that, where they are not converted.
+    fn count(&mut self, job: &mut Job<'_>, since: &Since, ibs: usize) -> u64 {
         let (ibs, obs) = (widen(ibs), widen(self.obs));
         let before = since.tally;
         let tally = &mut job.monitor.tally;
         tally.written.full = before.written.full + since.taken / obs;
         tally.written.partial = before.written.partial + u64::from(!since.taken.is_multiple_of(obs));
         tally.bytes = before.bytes + since.taken;
+        let used = since.taken.saturating_sub(widen(self.front.len())).div_ceil(ibs);
         if job.converter.is_none() {
-            let used = since.taken.saturating_sub(widen(self.front.len())).div_ceil(ibs);
             tally.read.full = before.read.full + used;
-            step_back(job, at, used * ibs)?;
         }
-        Ok(())
+        used
     }
 
     /// Takes output; large runs of whole blocks go straight from the caller's slice.

@@ -383,6 +383,30 @@ fn an_output_that_does_not_tell_that_it_appends_is_not_stepped_over() {
     }
 }
 
+#[test]
+fn counts_are_true_where_the_way_back_from_a_failed_write_fails_too() {
+    or_skip!(needs_sysfault());
+    let data = pattern(2 << 20);
+    let bench = Bench::new(&data, Way::Best);
+    const MOST: u64 = 700_100;
+    for operands in [&["bs=512"][..], &["ibs=1000", "obs=3000"], &["ibs=1000", "obs=3000", "conv=ucase"]] {
+        let mut n = 1;
+        loop {
+            bench.reset(None);
+            let plan = Plan::on(&[&[libc::SYS_lseek]], Hit::Fail(libc::EIO)).only(&bench.from.display().to_string());
+            let job = bench.job(operands).forced("coalesce").faults(plan.onwards_from(n));
+            let ran = job.ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, MOST).run().fails();
+            let len = read_all(&bench.to).len() as u64;
+            assert_eq!((ran.copied(), len), (Some(MOST), MOST), "{}", ran.show());
+            if ran.report.faults.is_empty() {
+                break;
+            }
+            n += 1;
+        }
+        assert!(n > 1, "no seek was refused");
+    }
+}
+
 /// It has the flags that it was opened with, told or not.
 #[test]
 fn an_output_opened_by_name_is_stepped_over_whatever_it_tells() {

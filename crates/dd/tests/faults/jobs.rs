@@ -857,11 +857,14 @@ fn right(copy: &Copy, wanted: &Left, got: &Left, wrong: &mut Vec<String>) {
     let ran = &got.ran;
     // What a reader that leaves has not read may still have been written.
     let leaves = matches!(copy.target, Target::Pipe { leaves: Some(_), .. });
-    // An output that does not tell what it is, and an inherited one that does not tell its flags and so may append, is not
-    // stepped over: zeros are written, also over old bytes.
+    // An output that does not tell what it is or cannot seek, and an inherited one that does not tell its flags and so may
+    // append, is not stepped over: zeros are written, also over old bytes.
     let inherited = matches!(copy.target, Target::Stdout { .. });
-    let untold = copy.has("sparse")
-        && ran.report.faults.iter().any(|f| STAT.contains(&f.call) || (inherited && f.call == libc::SYS_fcntl));
+    let untold =
+        copy.has("sparse")
+            && ran.report.faults.iter().any(|f| {
+                STAT.contains(&f.call) || POSITION.contains(&f.call) || (inherited && f.call == libc::SYS_fcntl)
+            });
     let zeroed = |one: &[u8], other: &[u8]| {
         untold && one.len() == other.len() && one.iter().zip(other).all(|(&a, &b)| a == b || a == 0)
     };
