@@ -471,7 +471,8 @@ impl Copy {
                 oflag.push(word);
             }
         }
-        if random.percent(3) && seekable {
+        // Many small writes, each waited for, take longer than a hang is waited for.
+        if random.percent(3) && seekable && !self.plan.as_ref().is_some_and(Plan::shortens) {
             oflag.push(*random.pick(&["sync", "dsync"]));
         }
         self.old = match self.target {

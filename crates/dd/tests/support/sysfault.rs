@@ -154,6 +154,11 @@ impl Plan {
         self
     }
 
+    /// Whether calls are made with fewer bytes.
+    pub(crate) fn shortens(&self) -> bool {
+        matches!(self.hit, Hit::ShortTo(_) | Hit::Halve)
+    }
+
     /// The same from the nth counted call on, or at that one alone.
     pub(crate) fn moved_to(mut self, n: u64) -> Plan {
         if self.to == self.from {
