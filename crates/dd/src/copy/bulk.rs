@@ -72,6 +72,12 @@ pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     survey.len >= LARGE && (survey.direct_input || survey.direct_output)
 }
 
+/// What is in the cache goes into a file that becomes longer, by direct writes that come one at a time.
+pub(crate) fn extends_from_cache(job: &Job<'_>) -> bool {
+    let survey = Survey::of(job);
+    survey.direct_output && !survey.direct_input && !survey.overwrites(job)
+}
+
 /// Bytes that are there and, in whole records, asked for.
 fn extent(job: &Job<'_>) -> u64 {
     let Job { plan, source, monitor, .. } = job;
@@ -157,6 +163,20 @@ impl Survey {
         plan.output.cache != Cache::Neutral
             || fdd_io::cache::cached(sink.fd(), self.to..self.to.saturating_add(self.len))
                 .is_some_and(|found| found.cached == 0)
+    }
+
+    /// Over a whole file or device several writes may be under way; what makes a file longer or fills its holes has an
+    /// order, so that a full device leaves what the plain loop would leave.
+    fn overwrites(&self, job: &Job<'_>) -> bool {
+        let sink = &job.sink;
+        match sink.facts.kind {
+            Kind::Block => true,
+            Kind::Regular => {
+                let whole = sink.facts.allocated >= sink.facts.size;
+                whole && sink.size_now().is_some_and(|size| self.to.saturating_add(self.len) <= size)
+            }
+            _ => false,
+        }
     }
 
     /// Offset and block size suit each end on which O_DIRECT was asked for.
@@ -272,6 +292,7 @@ impl Bulk {
         let (ibs, obs) = sizes(job.plan);
         let unit = unit(ibs, obs);
         let record = job.buffers.output.as_ref().map_or(0, |outlet| outlet.obs());
+        let overwrites = survey.overwrites(job);
         if survey.len == 0 || (record > 0 && unit > widen(PIECE)) {
             return None;
         }
@@ -288,13 +309,6 @@ impl Bulk {
         sink.use_windows();
         let end = survey.to.saturating_add(survey.len);
         let size = if sink.facts.kind == Kind::Regular { sink.size_now() } else { None };
-        // Over a whole file or device several writes may be under way; what makes a file longer or fills its holes has an
-        // order, so that a full device leaves what the plain loop would leave.
-        let overwrites = match (sink.facts.kind, size) {
-            (Kind::Block, _) => true,
-            (Kind::Regular, Some(size)) => end <= size && sink.facts.allocated >= sink.facts.size,
-            _ => false,
-        };
         let direct = output.is_some();
         let extends = direct && size.is_some_and(|size| survey.to >= size);
         let bulk = Bulk {

@@ -144,7 +144,7 @@ struct Strategy {
 
 const STRATEGIES: &[Strategy] = &[
     Strategy { name: "reflink", allowed: reflink::allowed, worthwhile: reflink::worthwhile, run: reflink::run },
-    Strategy { name: "uring", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: uring::run },
+    Strategy { name: "uring", allowed: bulk::allowed, worthwhile: uring::worthwhile, run: uring::run },
     Strategy { name: "overlap", allowed: bulk::allowed, worthwhile: bulk::worthwhile, run: overlap::run },
     Strategy { name: "buffer", allowed: buffer::allowed, worthwhile: |_| true, run: buffer::run },
     Strategy { name: "zeros", allowed: zeros::allowed, worthwhile: zeros::worthwhile, run: zeros::run },

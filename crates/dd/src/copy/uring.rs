@@ -6,7 +6,7 @@ use fdd_sys::retry::{Cut, Steady, retry};
 use fdd_sys::thread::spawn_quiet;
 use fdd_sys::uring::{Done, File, Ring};
 
-use crate::copy::bulk::{Bulk, PIECE, PIECES, Piece};
+use crate::copy::bulk::{self, Bulk, PIECE, PIECES, Piece};
 use crate::copy::{Halt, Job, Outcome};
 use crate::units::widen;
 
@@ -15,6 +15,12 @@ const READS: usize = 2;
 const PART: usize = PIECE / READS;
 /// Tags of writes; those of reads are the piece's number.
 const WRITE: u64 = 1 << 63;
+
+/// Not from the cache into a file that becomes longer: one thread would copy and write in turns there, and the reader thread
+/// of `overlap` takes two thirds of the time.
+pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
+    bulk::worthwhile(job) && !bulk::extends_from_cache(job)
+}
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     const DEPTH: u16 = 16;
@@ -82,8 +88,11 @@ impl Flow {
         let mut stopped = false;
         loop {
             if !stopped {
-                self.read_ahead(job);
+                // A write first: reads of what is cached are copies that the kernel makes before it looks at the next request.
                 stopped = self.write_on(job).is_err();
+                if !stopped {
+                    self.read_ahead(job);
+                }
             }
             if self.ring.in_flight() == 0 || (stopped && !self.states.contains(&State::Writing)) {
                 break;
