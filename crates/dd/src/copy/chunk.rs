@@ -17,12 +17,14 @@ pub(crate) struct Gather {
     /// What no write has taken yet, from the memory's start on whenever something is written: direct writes want it aligned.
     blocks: Buffer<Pages>,
     obs: usize,
+    /// What is written is a multiple of this: of a block, or where blocks pass as they come, of a byte.
+    granule: usize,
     /// What had been gathered when the present chunk began; its memory is had before the first one, when it can be declined.
     front: Vec<u8>,
 }
 
 /// What has happened since a chunk began.
-struct Since {
+pub(crate) struct Since {
     tally: Tally,
     converter: Option<Converter>,
     /// Bytes that the sink has taken.
@@ -30,6 +32,8 @@ struct Since {
     /// Bytes of an input record, and how many had been gathered before the first of this chunk.
     ibs: u64,
     front: u64,
+    /// Where the input stood.
+    at: Option<u64>,
 }
 
 /// A write of many blocks while it is made: a report that is asked for meanwhile counts what is in the output, and as read
@@ -79,10 +83,19 @@ impl Pause for Underway<'_> {
 impl Gather {
     /// Room for a chunk and a block of `obs` bytes; `None` where it cannot be had.
     pub(crate) fn new(obs: usize, chunk: usize) -> Option<Gather> {
-        let pages = Aligned::new((obs + chunk).next_multiple_of(obs)).ok()?;
+        Gather::of(obs, obs, chunk)
+    }
+
+    /// Where a chunk begins and ends with a block, its pieces are written as they come, and blocks are only counted.
+    pub(crate) fn through(obs: usize, piece: usize) -> Option<Gather> {
+        Gather::of(obs, 1, piece)
+    }
+
+    fn of(obs: usize, granule: usize, chunk: usize) -> Option<Gather> {
+        let pages = Aligned::new((granule + chunk).next_multiple_of(granule)).ok()?;
         let mut front = Vec::new();
-        front.try_reserve_exact(obs).ok()?;
-        Some(Gather { blocks: Buffer::over(Pages(pages)), obs, front })
+        front.try_reserve_exact(granule).ok()?;
+        Some(Gather { blocks: Buffer::over(Pages(pages)), obs, granule, front })
     }
 
     /// Nothing is waiting to become a whole block.
@@ -123,69 +136,87 @@ impl Gather {
         if records.is_empty() {
             return Ok(true);
         }
-        let count = widen(records.len() / ibs);
-        let mut since = Since {
+        let mut since = self.begin(job, ibs, at);
+        job.monitor.tally.read.full += widen(records.len() / ibs);
+        match self.feed(job, records, &mut since) {
+            Ok(()) => Ok(true),
+            Err(cut) => self.go_back(job, since, cut).map(|()| false),
+        }
+    }
+
+    /// The state before a chunk whose records are read at `at`.
+    pub(crate) fn begin(&mut self, job: &Job<'_>, ibs: usize, at: Option<u64>) -> Since {
+        self.front.clear();
+        self.front.extend_from_slice(self.blocks.held());
+        Since {
             tally: job.monitor.tally,
             converter: job.converter.clone(),
             taken: 0,
             ibs: widen(ibs),
-            front: widen(self.blocks.held().len()),
-        };
-        self.front.clear();
-        self.front.extend_from_slice(self.blocks.held());
-        job.monitor.tally.read.full += count;
+            front: widen(self.front.len()),
+            at,
+        }
+    }
+
+    /// Passes on what was read of a chunk, which has been counted.
+    pub(crate) fn feed(&mut self, job: &mut Job<'_>, bytes: &mut [u8], since: &mut Since) -> Result<(), Cut> {
         let Job { sink, monitor, converter, .. } = job;
-        let outcome = match converter {
-            None => self.put(records, sink, monitor, &mut since),
-            Some(converter) => converter.feed(records, &mut |run| {
-                self.put(run.bytes, sink, monitor, &mut since)?;
+        let put = match converter {
+            None => self.put(bytes, sink, monitor, since),
+            Some(converter) => converter.feed(bytes, &mut |run| {
+                self.put(run.bytes, sink, monitor, since)?;
                 monitor.tally.truncated += widen(run.truncated_at.len());
                 Ok(())
             }),
         };
-        match outcome.and_then(|()| self.flush(job.sink, job.monitor, &mut since)) {
-            Ok(()) => Ok(true),
-            Err(Cut::Stopped) => {
-                self.stop(job, &since, ibs, at)?;
-                Err(Halt::Stopped)
-            }
-            Err(Cut::Os(_)) => {
-                if let Err(halt) = step_back(job, at, 0) {
-                    self.count(job, &since, ibs);
-                    return Err(halt);
-                }
-                // What is stepped over already is not stepped over again.
-                let sparse = job.monitor.tally.sparse;
-                job.monitor.tally = Tally { sparse, ..since.tally };
-                job.converter = since.converter;
-                job.sink.expect_again(since.taken);
-                let front = std::mem::take(&mut self.front);
-                self.hold(&front);
-                self.front = front;
-                Ok(false)
-            }
+        put.and_then(|()| self.flush(job.sink, job.monitor, since))
+    }
+
+    /// Something came between in a chunk: all is as it was before it, but for what the sink has taken, which it will be
+    /// handed once more.
+    ///
+    /// # Errors
+    /// A signal, which is no error of a call and ends the copy here; or the way back is barred.
+    #[cold]
+    pub(crate) fn go_back(&mut self, job: &mut Job<'_>, since: Since, cut: Cut) -> Result<(), Halt> {
+        if cut == Cut::Stopped {
+            self.stop(job, &since)?;
+            return Err(Halt::Stopped);
         }
+        if let Err(halt) = step_back(job, since.at, 0) {
+            self.count(job, &since);
+            return Err(halt);
+        }
+        // What is stepped over already is not stepped over again.
+        let sparse = job.monitor.tally.sparse;
+        job.monitor.tally = Tally { sparse, ..since.tally };
+        job.converter = since.converter;
+        job.sink.expect_again(since.taken);
+        let front = std::mem::take(&mut self.front);
+        self.hold(&front);
+        self.front = front;
+        Ok(())
     }
 
     /// A signal ended the copy inside a chunk: what reached the file is counted, and for an unconverted copy the input
     /// stands behind the records that went into that.
-    fn stop(&mut self, job: &mut Job<'_>, since: &Since, ibs: usize, at: Option<u64>) -> Result<(), Halt> {
-        let used = self.count(job, since, ibs);
+    fn stop(&mut self, job: &mut Job<'_>, since: &Since) -> Result<(), Halt> {
+        let used = self.count(job, since);
         if job.converter.is_none() {
-            step_back(job, at, used * widen(ibs))?;
+            step_back(job, since.at, used * since.ibs)?;
         }
         Ok(())
     }
 
     /// Counts what of a chunk reached the file; gives how many records went into that, where they are not converted.
-    fn count(&mut self, job: &mut Job<'_>, since: &Since, ibs: usize) -> u64 {
-        let (ibs, obs) = (widen(ibs), widen(self.obs));
+    fn count(&mut self, job: &mut Job<'_>, since: &Since) -> u64 {
+        let obs = widen(self.obs);
         let before = since.tally;
         let tally = &mut job.monitor.tally;
         tally.written.full = before.written.full + since.taken / obs;
         tally.written.partial = before.written.partial + u64::from(!since.taken.is_multiple_of(obs));
         tally.bytes = before.bytes + since.taken;
-        let used = since.taken.saturating_sub(widen(self.front.len())).div_ceil(ibs);
+        let used = since.taken.saturating_sub(since.front).div_ceil(since.ibs);
         if job.converter.is_none() {
             tally.read.full = before.read.full + used;
         }
@@ -196,8 +227,8 @@ impl Gather {
     fn put(&mut self, mut run: &[u8], sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
         const LARGE: usize = 32 << 10;
         while !run.is_empty() {
-            if self.blocks.is_empty() && run.len() >= LARGE.max(self.obs) {
-                let whole = run.len() - run.len() % self.obs;
+            if self.blocks.is_empty() && run.len() >= LARGE.max(self.granule) {
+                let whole = run.len() - run.len() % self.granule;
                 write(&run[..whole], self.obs, sink, monitor, since)?;
                 run = &run[whole..];
                 continue;
@@ -213,7 +244,7 @@ impl Gather {
     /// Writes the whole blocks; what is less than one moves to the front.
     fn flush(&mut self, sink: &mut Sink, monitor: &mut Monitor, since: &mut Since) -> Result<(), Cut> {
         let held = self.blocks.held();
-        let whole = held.len() - held.len() % self.obs;
+        let whole = held.len() - held.len() % self.granule;
         if whole > 0 {
             write(&held[..whole], self.obs, sink, monitor, since)?;
             self.blocks.consume(whole);
@@ -229,8 +260,8 @@ fn write(blocks: &[u8], obs: usize, sink: &mut Sink, monitor: &mut Monitor, sinc
     since.taken += widen(written);
     monitor.tally.sparse += skipped;
     outcome?;
-    monitor.tally.written.full += widen(blocks.len() / obs);
-    monitor.tally.bytes += widen(blocks.len());
+    monitor.tally.written.full = since.tally.written.full + since.taken / widen(obs);
+    monitor.tally.bytes = since.tally.bytes + since.taken;
     Ok(())
 }
 

@@ -6,16 +6,25 @@
 //! A chunk is whole input records. Before each the state is noted; when a write fails inside one, everything goes back to
 //! that state, the sink is told how much it has already, and the plain loop walks the chunk again: it passes over what is
 //! written and meets the error at the very record, with the very counts.
+//!
+//! A record that is larger than a chunk is moved in pieces by the same rule, and needs the memory of a piece.
 
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 use rustix::fs::OFlags;
+use rustix::io::Errno;
 
 use crate::copy::chunk::{Gather, step_back};
 use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, sizes};
 use crate::facts::Kind;
-use crate::plan::{Cache, Holes};
+use crate::plan::{Cache, Holes, OnError};
 use crate::units::widen;
+
+/// So much of an output block is gathered here at most; more only where it need not be.
+pub(super) const GATHERED: usize = 8 << 20;
+/// From so many bytes on a record in pieces is faster than at once. Measured, 512 MiB into a new file, in pieces against at
+/// once: 4 MiB equal, 16 MiB 161 against 198 ms, 64 MiB 153 and 231, 256 MiB 156 and 282 (GNU dd 284); 9 shuffled runs.
+const LARGE: usize = 8 << 20;
 
 pub(crate) fn allowed(job: &Job<'_>) -> bool {
     let Job { plan, source, sink, .. } = job;
@@ -24,22 +33,33 @@ pub(crate) fn allowed(job: &Job<'_>) -> bool {
     from && sink.hides_sizes(obs)
         && source.facts.identity != sink.facts.identity
         && !source.facts.flags.contains(OFlags::DIRECT)
-        && ibs <= CHUNK
-        && obs <= CHUNK
+        && (obs <= GATHERED || passes_through(job))
+        // What of a record is lost at a bad spot is seen only when all of it is asked for at once.
+        && (ibs <= CHUNK || plan.input.on_error == OnError::Stop)
         && plan.may_be_joined()
         && job.buffers.gathered() == 0
 }
 
-/// Wherever more than one record goes into a chunk, or the cache is to be cleared in windows.
+/// Each record is a block and goes out as it is, so that nothing has to be gathered however large it is.
+fn passes_through(job: &Job<'_>) -> bool {
+    let (ibs, obs) = sizes(job.plan);
+    ibs == obs && ibs > CHUNK && job.converter.is_none() && job.sink.holes() == Holes::Write
+}
+
+/// Wherever more than one record or block goes into a chunk, the cache is to be cleared in windows, or a record is so large
+/// that it would leave the processor's caches before it is written.
 pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     let (ibs, obs) = sizes(job.plan);
-    ibs < CHUNK || obs < CHUNK || job.plan.input.cache != Cache::Keep || job.plan.output.cache != Cache::Keep
+    let windows = job.plan.input.cache != Cache::Keep || job.plan.output.cache != Cache::Keep;
+    ibs < CHUNK || obs < CHUNK || windows || (passes_through(job) && ibs >= LARGE)
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let (ibs, obs) = sizes(job.plan);
     let chunk = chunk_len(ibs, obs, job.converter.is_none());
-    let (Ok(mut input), Some(mut gather)) = (Aligned::new(chunk), Gather::new(obs, chunk)) else {
+    let piece = chunk.min(CHUNK);
+    let gather = if passes_through(job) { Gather::through(obs, piece) } else { Gather::new(obs, piece) };
+    let (Ok(mut input), Some(mut gather)) = (Aligned::new(piece), gather) else {
         return Ok(Outcome::Declined);
     };
     if job.sink.facts.kind == Kind::Fifo {
@@ -65,6 +85,13 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         }
         let want = usize::try_from(budget).unwrap_or(usize::MAX).min(chunk);
         let want = want - want % ibs;
+        if want > piece {
+            if !in_pieces(job, &mut gather, &mut input, ibs)? {
+                break;
+            }
+            budget -= widen(ibs);
+            continue;
+        }
         let at = job.source.position();
         let (got, outcome) = job.source.read(&mut input[..want], job.monitor);
         if outcome == Err(Cut::Stopped) {
@@ -87,8 +114,30 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     Ok(Outcome::Declined)
 }
 
-/// As many records as fit; where the sizes allow it so many that they are whole output blocks too.
+/// Moves a record that is larger than `piece`; false when the plain loop has to walk it again.
+fn in_pieces(job: &mut Job<'_>, gather: &mut Gather, piece: &mut [u8], ibs: usize) -> Result<bool, Halt> {
+    let at = job.source.position();
+    let mut since = gather.begin(job, ibs, at);
+    let mut left = ibs;
+    while left > 0 {
+        let want = left.min(piece.len());
+        let (got, outcome) = job.source.read(&mut piece[..want], job.monitor);
+        left -= got;
+        // The end of the file or a bad spot: the plain loop finds it in its place.
+        let outcome = outcome.and(if got < want { Err(Cut::Os(Errno::IO)) } else { Ok(()) });
+        job.monitor.tally.read.full += u64::from(left == 0);
+        if let Err(cut) = outcome.and_then(|()| gather.feed(job, &mut piece[..want], &mut since)) {
+            return gather.go_back(job, since, cut).map(|()| false);
+        }
+    }
+    Ok(true)
+}
+
+/// As many records as fit, at least one; where the sizes allow it so many that they are whole output blocks too.
 fn chunk_len(ibs: usize, obs: usize, identity: bool) -> usize {
+    if ibs > CHUNK {
+        return ibs;
+    }
     let unit = if identity { lcm(ibs, obs).filter(|&unit| unit <= CHUNK).unwrap_or(ibs) } else { ibs };
     CHUNK - CHUNK % unit
 }

@@ -8,29 +8,31 @@ use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 
 use crate::copy::chunk::Gather;
+use crate::copy::coalesce::GATHERED;
 use crate::copy::intake::Intake;
 use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, pump, sizes};
 use crate::facts::Kind;
+use crate::plan::Cache;
 use crate::units::widen;
 
 pub(crate) fn allowed(job: &Job<'_>) -> bool {
     let (ibs, obs) = sizes(job.plan);
     job.source.facts.kind == Kind::Fifo
         && job.sink.hides_sizes(obs)
-        && ibs <= CHUNK
-        && obs <= CHUNK
+        && ibs <= GATHERED
+        && obs <= GATHERED
         && job.plan.may_be_joined()
         && job.buffers.gathered() == 0
 }
 
 pub(crate) fn worthwhile(job: &Job<'_>) -> bool {
     let (ibs, _) = sizes(job.plan);
-    ibs < CHUNK
+    ibs < CHUNK || job.plan.output.cache != Cache::Keep
 }
 
 pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     let (ibs, obs) = sizes(job.plan);
-    let chunk = CHUNK - CHUNK % ibs;
+    let chunk = CHUNK.max(ibs) / ibs * ibs;
     // A conversion in place leaves nothing to walk again.
     let kept = Aligned::new(if job.converter.is_some() { chunk } else { 0 });
     let (Ok(mut input), Ok(mut kept), Some(mut gather)) = (Aligned::new(chunk), kept, Gather::new(obs, chunk)) else {

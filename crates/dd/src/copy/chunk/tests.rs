@@ -92,21 +92,46 @@ fn a_stop_in_a_later_chunk_adds_to_what_was_counted_before() {
 
 #[test]
 fn what_was_gathered_before_the_chunk_is_no_record_of_it() {
-    // The first chunk is whole blocks of 4000 bytes and a rest, which begins the second write.
+    // The first chunk is whole blocks of 5000 bytes and a rest, which begins the second write.
     let records_of_it = CHUNK / 3001;
-    let rest = records_of_it * 3001 % 4000;
+    let rest = records_of_it * 3001 % 5000;
     let whole = records_of_it * 3001 - rest;
     assert!((601..3000).contains(&rest), "sizes that this test is made for");
-    let stopped = stop(LEN, "ibs=3001 obs=4000", 1, 6_500);
+    let stopped = stop(LEN, "ibs=3001 obs=5000", 1, 6_500);
     assert!(stopped.bytes == pattern(whole + 6_500));
-    let blocks = (whole / 4000) as u64;
+    let blocks = (whole / 5000) as u64;
     assert_eq!((stopped.tally.bytes, stopped.tally.written), ((whole + 6_500) as u64, records(blocks + 1, 1)));
     let read = (records_of_it + (6_500 - rest).div_ceil(3001)) as u64;
     assert_eq!((stopped.tally.read, stopped.at), (records(read, 0), read * 3001));
-    let within = stop(LEN, "ibs=3001 obs=4000", 1, 600);
+    let within = stop(LEN, "ibs=3001 obs=5000", 1, 600);
     assert_eq!((within.tally.bytes, within.tally.written), ((whole + 600) as u64, records(blocks, 1)));
     let read = records_of_it as u64;
     assert_eq!((within.tally.read, within.at), (records(read, 0), read * 3001));
+}
+
+/// Two pieces to a record.
+const LARGE: usize = CHUNK + CHUNK / 2;
+
+#[test]
+fn a_stop_in_a_piece_of_a_large_record_counts_the_record_in_part() {
+    for operand in ["bs", "conv=fsync ibs=1572864 obs"] {
+        let operands = format!("{operand}={LARGE}");
+        for (during, taken) in [(0, 700), (1, 1), (1, 700), (2, 700), (3, 5)] {
+            let stopped = stop(2 * LARGE, &operands, during, taken);
+            let bytes = during / 2 * LARGE + during % 2 * CHUNK + taken;
+            let begun = (during / 2 + 1) as u64;
+            assert!(stopped.bytes == pattern(bytes), "{operands}: {} bytes for {bytes}", stopped.bytes.len());
+            assert_eq!((stopped.tally.bytes, stopped.tally.written), (bytes as u64, records(begun - 1, 1)));
+            assert_eq!((stopped.tally.read, stopped.at), (records(begun, 0), begun * LARGE as u64), "{during}");
+        }
+    }
+}
+
+#[test]
+fn a_stop_between_large_records_leaves_none_in_part() {
+    let stopped = stop(2 * LARGE, &format!("bs={LARGE}"), 1, LARGE - CHUNK);
+    assert_eq!((stopped.tally.bytes, stopped.tally.written), (LARGE as u64, records(1, 0)));
+    assert_eq!((stopped.tally.read, stopped.at, stopped.bytes.len()), (records(1, 0), LARGE as u64, LARGE));
 }
 
 #[test]
@@ -201,8 +226,8 @@ fn converted_records_go_out_in_large_writes() {
     let (outcome, tally, output) = over(&data, "cbs=80 conv=block", write, &[]);
     assert!(outcome.is_ok_and(|ending| !ending.failed));
     assert_eq!((output.len(), tally.written), (23_078 * 80, records(1846, 1)));
-    // Three of a chunk and a block, the whole blocks that are left, and the rest.
-    assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), 5);
+    // One of a chunk and a block, the whole blocks that are left, and the rest.
+    assert_eq!(writes.load(std::sync::atomic::Ordering::Relaxed), 3);
 }
 
 #[test]

@@ -134,15 +134,19 @@ fn a_read_that_comes_short_leaves_its_last_record_to_the_plain_loop() {
 fn a_chunk_is_whole_records_and_where_sizes_allow_it_whole_blocks() {
     for (ibs, obs, identity, want) in [
         (512, 512, true, CHUNK),
-        (1000, 1000, true, 524_000),
-        (1000, 3000, true, 522_000),
-        (3000, 1000, true, 522_000),
-        (4000, 6000, true, 516_000),
+        (1000, 1000, true, 1_048_000),
+        (1000, 3000, true, 1_047_000),
+        (3000, 1000, true, 1_047_000),
+        (4000, 6000, true, 1_044_000),
         // Nothing is known of how long a converted record is.
-        (1000, 3000, false, 524_000),
+        (1000, 3000, false, 1_048_000),
         // Their least common multiple is more than a chunk, or more than can be said.
-        (3001, 4000, true, 522_174),
+        (3001, 4000, true, 1_047_349),
         (CHUNK, CHUNK - 1, true, CHUNK),
+        // One record is the least.
+        (CHUNK + 1, 512, true, CHUNK + 1),
+        (CHUNK + 1, 512, false, CHUNK + 1),
+        (usize::MAX, usize::MAX, true, usize::MAX),
     ] {
         assert_eq!(chunk_len(ibs, obs, identity), want, "{ibs} {obs} {identity}");
     }
@@ -151,7 +155,7 @@ fn a_chunk_is_whole_records_and_where_sizes_allow_it_whole_blocks() {
 }
 
 #[test]
-fn records_or_blocks_smaller_than_a_chunk_are_worth_it_and_so_is_a_cache_that_is_to_be_cleared() {
+fn what_is_smaller_than_a_chunk_or_very_large_is_worth_it_and_so_is_a_cache_that_is_to_be_cleared() {
     let pays =
         |operands: &str| with_job(&format!("if=/dev/zero of=/dev/null {operands}"), None, None, |job| worthwhile(job));
     let (less, more) = (CHUNK - 1, CHUNK + 1);
@@ -162,12 +166,125 @@ fn records_or_blocks_smaller_than_a_chunk_are_worth_it_and_so_is_a_cache_that_is
         format!("ibs={CHUNK} obs={less}"),
         format!("ibs={more} obs={less}"),
         format!("bs={CHUNK} iflag=nocache"),
-        format!("bs={CHUNK} oflag=nocache"),
+        format!("bs={more} oflag=nocache"),
+        format!("bs={LARGE}"),
+        format!("ibs={LARGE} obs={LARGE}"),
     ] {
         assert!(pays(&operands), "{operands}");
     }
-    for operands in [format!("bs={CHUNK}"), format!("bs={more}"), format!("ibs={CHUNK} obs={more}")] {
+    for operands in [
+        format!("bs={CHUNK}"),
+        format!("bs={more}"),
+        format!("ibs={CHUNK} obs={more}"),
+        format!("bs={}", LARGE - 1),
+        // What has to be gathered goes no faster.
+        format!("bs={LARGE} conv=ucase"),
+        format!("ibs={LARGE} obs={}", LARGE + 1),
+    ] {
         assert!(!pays(&operands), "{operands}");
+    }
+}
+
+#[test]
+fn blocks_are_gathered_up_to_a_size_and_pass_through_beyond_it() {
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    let to = tempfile::NamedTempFile::new().expect("a file");
+    let ends = format!("if={} of={}", from.path().display(), to.path().display());
+    let may = |operands: &str| with_job(&format!("{ends} {operands}"), None, None, |job| allowed(job));
+    let (less, more) = (GATHERED, GATHERED + 1);
+    for operands in [
+        format!("bs={more}"),
+        format!("ibs={more} obs={more}"),
+        format!("ibs={more} obs=512"),
+        format!("ibs=512 obs={less}"),
+        format!("bs={less} conv=ucase"),
+        format!("bs={less} conv=sparse"),
+        format!("bs={CHUNK} conv=noerror"),
+    ] {
+        assert!(may(&operands), "{operands}");
+    }
+    for operands in [
+        format!("ibs=512 obs={more}"),
+        format!("bs={more} conv=ucase"),
+        // A block is stepped over if all of it is zeros.
+        format!("bs={more} conv=sparse"),
+        format!("bs={} conv=noerror", CHUNK + 1),
+    ] {
+        assert!(!may(&operands), "{operands}");
+    }
+}
+
+/// Two records of more than a chunk, three pieces each, and a partial one; with zeros in it.
+#[test]
+fn records_larger_than_a_chunk_come_out_as_by_the_plain_loop() {
+    let ibs = 2 * CHUNK + 12;
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    let mut data = pattern(2 * ibs + 777);
+    data[CHUNK / 2..CHUNK / 2 + ibs].fill(0);
+    std::fs::write(from.path(), data).expect("written");
+    let whole = widen(2 * ibs);
+    for (operands, joined) in [
+        (format!("bs={ibs}"), whole),
+        (format!("ibs={ibs} obs={ibs}"), whole),
+        (format!("bs={ibs} count=1"), whole / 2),
+        (format!("bs={ibs} count=3000000B"), whole / 2),
+        (format!("ibs={ibs} obs=1000"), whole - whole % 1000),
+        (format!("ibs={ibs} obs={}", ibs + 1), widen(ibs) + 1),
+        (format!("ibs={ibs} obs=4096 conv=sparse"), whole - whole % 4096),
+        (format!("bs={ibs} conv=sparse"), whole),
+        (format!("bs={ibs} conv=swab"), whole),
+        (format!("ibs={ibs} obs=4096 cbs=80 conv=block"), 320 * 4096),
+        (format!("bs={ibs} conv=ebcdic"), whole),
+        (format!("bs={ibs} iflag=nocache oflag=nocache"), whole),
+        (format!("bs={ibs} conv=sync"), whole),
+        (format!("bs={ibs} hash=md5"), whole),
+        (format!("bs={ibs} of=/dev/null"), whole),
+    ] {
+        let plain = run_by("pump", from.path(), &operands, &[]);
+        let pieces = run_by("coalesce", from.path(), &operands, &[]);
+        assert_eq!(pieces.tally, plain.tally, "{operands}");
+        assert!(pieces.bytes == plain.bytes, "{operands}: the bytes differ");
+        if !operands.contains("cbs") {
+            assert_eq!(pieces.moved[0], ("coalesce", joined), "{operands}");
+        }
+    }
+}
+
+#[test]
+fn a_large_record_is_read_a_chunk_at_a_time() {
+    let ibs = 2 * CHUNK + 12;
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(from.path(), pattern(ibs)).expect("written");
+    // Three pieces, and the end.
+    assert_eq!(run_by("coalesce", from.path(), &format!("bs={ibs}"), &[]).reads, 4);
+    assert_eq!(run_by("pump", from.path(), &format!("bs={ibs}"), &[]).reads, 2);
+}
+
+/// The pieces that were read before are in the output; the plain loop reads the record again and passes over them.
+#[test]
+fn a_large_record_that_comes_short_in_a_later_piece_is_the_plain_loops() {
+    let ibs = 2 * CHUNK + 12;
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    std::fs::write(from.path(), pattern(2 * ibs)).expect("written");
+    let all = widen(2 * ibs);
+    for operands in [format!("bs={ibs}"), format!("ibs={ibs} obs=1000"), format!("bs={ibs} conv=swab")] {
+        let plain = run_by("pump", from.path(), &operands, &[]);
+        for short in [Ok(0), Ok(1), Ok(11), Err(Errno::IO)] {
+            for before in 0..4 {
+                let mut script = vec![Ok(usize::MAX); before];
+                script.push(short);
+                let ran = run_by("coalesce", from.path(), &operands, &script);
+                let records = widen(before / 3 * ibs);
+                assert_eq!(ran.tally, plain.tally, "{operands}, {short:?} after {before} reads");
+                assert!(ran.bytes == plain.bytes, "{operands}, {short:?} after {before} reads");
+                let joined = if operands.contains("obs=1000") { records - records % 1000 } else { records };
+                assert_eq!(
+                    ran.moved,
+                    [("coalesce", joined), ("pump", all - joined)],
+                    "{operands}, {short:?}, {before}"
+                );
+            }
+        }
     }
 }
 

@@ -70,8 +70,8 @@ fn many_records_are_read_at_a_time_where_nobody_can_tell() {
     let may = |operands: &str, to: Option<OwnedFd>| with_job(operands, Some(holding(b"")), to, |job| allowed(job));
     assert!(may("of=/dev/null bs=512", None));
     for word in ["bs", "ibs=512 obs"] {
-        assert!(may(&format!("of=/dev/null {word}={CHUNK}"), None), "{word}");
-        assert!(!may(&format!("of=/dev/null {word}={}", CHUNK + 1), None), "{word}");
+        assert!(may(&format!("of=/dev/null {word}={GATHERED}"), None), "{word}");
+        assert!(!may(&format!("of=/dev/null {word}={}", GATHERED + 1), None), "{word}");
     }
     assert!(!may("of=/dev/null bs=512 speed=1M", None));
     assert!(!may("of=/dev/zero bs=512", None), "each write is seen");
@@ -91,9 +91,10 @@ fn many_records_are_read_at_a_time_where_nobody_can_tell() {
 }
 
 #[test]
-fn records_smaller_than_a_chunk_are_worth_it() {
+fn records_smaller_than_a_chunk_are_worth_it_and_a_cache_that_is_to_be_cleared() {
     let pays = |operands: &str| with_job(operands, Some(holding(b"")), None, |job| worthwhile(job));
     assert!(pays(&format!("of=/dev/null bs={}", CHUNK - 1)) && !pays(&format!("of=/dev/null bs={CHUNK}")));
+    assert!(pays(&format!("of=/dev/null bs={CHUNK} oflag=nocache")));
 }
 
 #[test]
