@@ -275,11 +275,13 @@ impl Job {
         let block = |random: &mut Random| match (large, pages) {
             (false, false) => random.within(1, 16),
             (false, true) => *random.pick(&[512, 1000, 1024, 4096, 4096, 8192, 5000]),
-            (true, _) => match random.within(0, 4) {
+            (true, _) => match random.within(0, 5) {
                 0 => random.within(1, 600),
                 1 => random.within(1, 100_000),
                 2 => *random.pick(&[4096, 8192, 65_536, 131_072, 262_144]),
                 3 => 512 * random.within(1, 64),
+                // Also records that are moved in pieces.
+                4 => random.within(262_145, 2_600_000),
                 _ => random.within(1, 9000),
             },
         };
