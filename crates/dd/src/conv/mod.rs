@@ -138,10 +138,18 @@ impl<'a> Run<'a> {
 /// Takes the runs.
 pub type Put<'p, E> = dyn FnMut(Run<'_>) -> Result<(), E> + 'p;
 
+/// What a converter remembers between two blocks; to note it and to go back to it takes no memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    held: Option<u8>,
+    record: record::Place,
+}
+
 /// The conversions of one copy and what they remember between blocks.
 ///
-/// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use.
-#[derive(Clone, Debug)]
+/// After `put` has failed, what went out is a prefix of the right output and the converter is of no further use until it has
+/// gone back to where it was before.
+#[derive(Debug)]
 pub struct Converter {
     translation: Option<Translation>,
     swab: Option<Swab>,
@@ -159,6 +167,22 @@ impl Converter {
             translation: recipe.table.as_deref().map(|table| Translation::new(table, backend)),
             swab: recipe.swab.then(|| Swab::new(backend)),
             records: recipe.form.map(|form| Records::new(form, recipe.newline, recipe.space, backend)),
+        }
+    }
+
+    /// Where the converter is between two blocks.
+    pub fn place(&self) -> Place {
+        let (held, record) = (self.swab.as_ref(), self.records.as_ref());
+        Place { held: held.and_then(Swab::held), record: record.map(Records::place).unwrap_or_default() }
+    }
+
+    /// Goes on as from `place`, which was this converter's own.
+    pub fn go_to(&mut self, place: Place) {
+        if let Some(swab) = &mut self.swab {
+            swab.hold(place.held);
+        }
+        if let Some(records) = &mut self.records {
+            records.go_to(place.record);
         }
     }
 

@@ -5,7 +5,15 @@ use memchr::{memchr, memchr_iter};
 
 use super::{Form, Put, Run};
 
-#[derive(Clone, Debug)]
+/// How far a record is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Place {
+    column: usize,
+    over: bool,
+    pending: usize,
+}
+
+#[derive(Debug)]
 pub(super) enum Records {
     Block(Block),
     Unblock(Unblock),
@@ -26,6 +34,20 @@ impl Records {
         }
     }
 
+    pub(super) fn place(&self) -> Place {
+        match self {
+            Records::Block(block) => Place { column: block.column, over: block.over, pending: 0 },
+            Records::Unblock(unblock) => Place { column: unblock.column, over: false, pending: unblock.pending },
+        }
+    }
+
+    pub(super) fn go_to(&mut self, place: Place) {
+        match self {
+            Records::Block(block) => (block.column, block.over) = (place.column, place.over),
+            Records::Unblock(unblock) => (unblock.column, unblock.pending) = (place.column, place.pending),
+        }
+    }
+
     pub(super) fn finish<E>(&mut self, put: &mut Put<'_, E>) -> Result<(), E> {
         match self {
             Records::Block(block) => block.finish(put),
@@ -35,7 +57,7 @@ impl Records {
 }
 
 /// Lines to records: the newline goes, what is missing is padded, what is too long is dropped.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Block {
     cbs: usize,
     newline: u8,
@@ -162,7 +184,7 @@ fn fill_steps(to: &mut [u8], byte: u8, length: usize) {
 }
 
 /// Records to lines: the spaces at a record's end go, and a newline comes.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Unblock {
     cbs: usize,
     newline: u8,

@@ -2,7 +2,7 @@
 
 use fdd_sys::simd::Backend;
 
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Swab {
     backend: Backend,
     /// The byte that waits for its partner in the next block.
@@ -12,6 +12,14 @@ pub(super) struct Swab {
 impl Swab {
     pub(super) fn new(backend: Backend) -> Swab {
         Swab { backend, held: None }
+    }
+
+    pub(super) fn held(&self) -> Option<u8> {
+        self.held
+    }
+
+    pub(super) fn hold(&mut self, byte: Option<u8>) {
+        self.held = byte;
     }
 
     /// Swaps in place. What is to go out is the pair that spans the blocks, where there is one, and then the slice.

@@ -46,7 +46,7 @@ fn with_parity(byte: u8, parity: Option<Parity>) -> u8 {
 }
 
 /// A table as it is applied.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) enum Translation {
     /// Case alone is a comparison and an addition, which any vector unit does faster than a look-up.
     Case(Case),

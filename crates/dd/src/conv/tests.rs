@@ -204,6 +204,41 @@ proptest! {
             prop_assert_eq!(&convert_in_pieces(asked, backend, &input, &lengths), &expected, "cut, {}", backend.name());
         }
     }
+
+    /// Between two pieces `astray` is fed too, as far as so many runs, and the converter goes back to where it was.
+    #[test]
+    fn what_was_fed_before_going_back_does_not_show(
+        asked in asked(), input in input(), lengths in lengths(), astray in input(), runs in 0..4_usize,
+    ) {
+        let (charset, case, parity, swab, form) = asked;
+        let recipe = Recipe::new(charset, case, parity, swab, form);
+        let mut converter = Converter::new(&recipe);
+        let (mut output, mut truncated) = (Vec::new(), 0);
+        let mut put = |run: Run<'_>| -> Result<(), Infallible> {
+            output.extend_from_slice(run.bytes);
+            truncated += run.truncated_at.len() as u64;
+            Ok(())
+        };
+        let mut rest = input.clone();
+        for length in lengths.iter().cycle() {
+            let place = converter.place();
+            let mut left = runs;
+            let _ = converter.feed(&mut astray.clone(), &mut |_: Run<'_>| {
+                left = left.checked_sub(1).ok_or(())?;
+                Ok::<_, ()>(())
+            });
+            converter.go_to(place);
+            prop_assert_eq!(converter.place(), place);
+            if rest.is_empty() {
+                break;
+            }
+            let after = rest.split_off(rest.len().min(*length));
+            converter.feed(&mut rest, &mut put).unwrap_or_else(|never| match never {});
+            rest = after;
+        }
+        converter.finish(&mut put).unwrap_or_else(|never| match never {});
+        prop_assert_eq!((output, truncated), naive::convert(asked, &input));
+    }
 }
 
 /// GNU dd, where it is the one that is installed.

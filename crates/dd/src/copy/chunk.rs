@@ -4,7 +4,7 @@ use fdd_io::filebuf::Buffer;
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::{Cut, Pause};
 
-use crate::conv::Converter;
+use crate::conv::{Converter, Place};
 use crate::copy::outlet::Pages;
 use crate::copy::{Halt, Job};
 use crate::monitor::Monitor;
@@ -26,7 +26,7 @@ pub(crate) struct Gather {
 /// What has happened since a chunk began.
 pub(crate) struct Since {
     tally: Tally,
-    converter: Option<Converter>,
+    place: Option<Place>,
     /// Bytes that the sink has taken.
     taken: u64,
     /// Bytes of an input record, and how many had been gathered before the first of this chunk.
@@ -52,7 +52,7 @@ impl Underway<'_> {
         let written = (since.taken + self.taken) / self.obs;
         let tally = &mut self.monitor.tally;
         // What a conversion makes of a record is not known beforehand: all that were read count.
-        if since.converter.is_none() {
+        if since.place.is_none() {
             let used = ((written + 1) * self.obs).saturating_sub(since.front).div_ceil(since.ibs);
             tally.read.full = whole.read.full.min(since.tally.read.full + used);
         }
@@ -150,7 +150,7 @@ impl Gather {
         self.front.extend_from_slice(self.blocks.held());
         Since {
             tally: job.monitor.tally,
-            converter: job.converter.clone(),
+            place: job.converter.as_ref().map(Converter::place),
             taken: 0,
             ibs: widen(ibs),
             front: widen(self.front.len()),
@@ -190,7 +190,9 @@ impl Gather {
         // What is stepped over already is not stepped over again.
         let sparse = job.monitor.tally.sparse;
         job.monitor.tally = Tally { sparse, ..since.tally };
-        job.converter = since.converter;
+        if let (Some(converter), Some(place)) = (&mut job.converter, since.place) {
+            converter.go_to(place);
+        }
         job.sink.expect_again(since.taken);
         let front = std::mem::take(&mut self.front);
         self.hold(&front);
