@@ -7,6 +7,7 @@ use fdd_sys::retry::{Cut, Pause};
 use crate::conv::{Converter, Place};
 use crate::copy::outlet::Pages;
 use crate::copy::{Halt, Job};
+use crate::error::Error;
 use crate::monitor::Monitor;
 use crate::output::Sink;
 use crate::tally::Tally;
@@ -140,7 +141,7 @@ impl Gather {
         job.monitor.tally.read.full += widen(records.len() / ibs);
         match self.feed(job, records, &mut since) {
             Ok(()) => Ok(true),
-            Err(cut) => self.go_back(job, since, cut).map(|()| false),
+            Err(cut) => self.go_back(job, since, Some(cut)).map(|()| false),
         }
     }
 
@@ -172,19 +173,23 @@ impl Gather {
         put.and_then(|()| self.flush(job.sink, job.monitor, since))
     }
 
-    /// Something came between in a chunk: all is as it was before it, but for what the sink has taken, which it will be
-    /// handed once more.
+    /// Something came between in a chunk (`cut` is what a write said; none, if a record did not come whole): all is as it was
+    /// before it, but for what the sink has taken, which it will be handed once more.
     ///
     /// # Errors
     /// A signal, which is no error of a call and ends the copy here; or the way back is barred.
     #[cold]
-    pub(crate) fn go_back(&mut self, job: &mut Job<'_>, since: Since, cut: Cut) -> Result<(), Halt> {
-        if cut == Cut::Stopped {
+    pub(crate) fn go_back(&mut self, job: &mut Job<'_>, since: Since, cut: Option<Cut>) -> Result<(), Halt> {
+        if cut == Some(Cut::Stopped) {
             self.stop(job, &since)?;
             return Err(Halt::Stopped);
         }
         if let Err(halt) = step_back(job, since.at, 0) {
             self.count(job, &since);
+            // The plain loop would have said it.
+            if let Some(Cut::Os(errno)) = cut {
+                job.monitor.error(&Error::Write { name: job.sink.name().clone(), errno });
+            }
             return Err(halt);
         }
         // What is stepped over already is not stepped over again.

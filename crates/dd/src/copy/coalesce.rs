@@ -12,7 +12,6 @@
 use fdd_sys::memory::Aligned;
 use fdd_sys::retry::Cut;
 use rustix::fs::OFlags;
-use rustix::io::Errno;
 
 use crate::copy::chunk::{Gather, step_back};
 use crate::copy::{CHUNK, Halt, Job, Outcome, WIDE_PIPE, sizes};
@@ -122,12 +121,17 @@ fn in_pieces(job: &mut Job<'_>, gather: &mut Gather, piece: &mut [u8], ibs: usiz
     while left > 0 {
         let want = left.min(piece.len());
         let (got, outcome) = job.source.read(&mut piece[..want], job.monitor);
-        left -= got;
+        if outcome == Err(Cut::Stopped) {
+            return gather.go_back(job, since, Some(Cut::Stopped)).map(|()| false);
+        }
         // The end of the file or a bad spot: the plain loop finds it in its place.
-        let outcome = outcome.and(if got < want { Err(Cut::Os(Errno::IO)) } else { Ok(()) });
+        if got < want {
+            return gather.go_back(job, since, None).map(|()| false);
+        }
+        left -= got;
         job.monitor.tally.read.full += u64::from(left == 0);
-        if let Err(cut) = outcome.and_then(|()| gather.feed(job, &mut piece[..want], &mut since)) {
-            return gather.go_back(job, since, cut).map(|()| false);
+        if let Err(cut) = gather.feed(job, &mut piece[..want], &mut since) {
+            return gather.go_back(job, since, Some(cut)).map(|()| false);
         }
     }
     Ok(true)

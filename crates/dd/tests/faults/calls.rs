@@ -384,12 +384,14 @@ fn an_output_that_does_not_tell_that_it_appends_is_not_stepped_over() {
 }
 
 #[test]
-fn counts_are_true_where_the_way_back_from_a_failed_write_fails_too() {
+fn counts_are_true_and_both_errors_said_where_the_way_back_from_a_failed_write_fails_too() {
     or_skip!(needs_sysfault());
     let data = pattern(2 << 20);
     let bench = Bench::new(&data, Way::Best);
     const MOST: u64 = 700_100;
-    for operands in [&["bs=512"][..], &["ibs=1000", "obs=3000"], &["ibs=1000", "obs=3000", "conv=ucase"]] {
+    for operands in
+        [&["bs=512"][..], &["bs=1500000"], &["ibs=1000", "obs=3000"], &["ibs=1000", "obs=3000", "conv=ucase"]]
+    {
         let mut n = 1;
         loop {
             bench.reset(None);
@@ -398,6 +400,7 @@ fn counts_are_true_where_the_way_back_from_a_failed_write_fails_too() {
             let ran = job.ignoring(libc::SIGXFSZ).limit(libc::RLIMIT_FSIZE, MOST).run().fails();
             let len = read_all(&bench.to).len() as u64;
             assert_eq!((ran.copied(), len), (Some(MOST), MOST), "{}", ran.show());
+            assert!(ran.err.contains("File too large"), "{}", ran.show());
             if ran.report.faults.is_empty() {
                 break;
             }
