@@ -41,7 +41,8 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
     if !job.source.can_break_off(ibs) {
         return Ok(Outcome::Declined);
     }
-    fdd_sys::pipe::widen(job.source.fd(), WIDE_PIPE);
+    // No single read gives more than a pipe holds: such a record comes short, however much comes meanwhile.
+    let fits = fdd_sys::pipe::widen(job.source.fd(), WIDE_PIPE).is_some_and(|width| ibs <= width);
     if job.sink.facts.kind == Kind::Fifo {
         fdd_sys::pipe::widen(job.sink.fd(), WIDE_PIPE);
     }
@@ -86,7 +87,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
         }
         let rest = filled - whole;
         // A record cut by what happened to be there is completed if more has come meanwhile, as it would for smaller reads.
-        let waits = job.plan.input.fullblock || (rest > 0 && !packets && job.source.available() > 0);
+        let waits = job.plan.input.fullblock || (rest > 0 && fits && !packets && job.source.available() > 0);
         if rest > 0 && (last || !waits) {
             input.copy_within(whole..filled, 0);
             short(job, &mut intake, &mut gather, &mut input[..ibs], rest)?;

@@ -191,6 +191,24 @@ fn a_record_of_which_more_has_come_meanwhile_is_completed_and_one_of_which_nothi
     assert_eq!((nothing.tally.read.full, nothing.tally.read.partial, nothing.bytes), (4, 2, pattern(5000)));
 }
 
+/// One read gives no more than a pipe holds at a time, so that no record is ever larger than that unless `fullblock` wants it.
+#[test]
+fn a_record_larger_than_the_pipe_is_wide_is_what_one_read_gives() {
+    let data = pattern(WIDE_PIPE);
+    let medium = || Medium {
+        reads: Mutex::new([Ok(300), Ok(5000)].into()),
+        holds: Mutex::new([300, 5000, 5000].into()),
+        ..Medium::default()
+    };
+    for operands in ["bs=2097152", "bs=1048577 count=2", "ibs=2097152 obs=512", "bs=2097152 conv=sync,swab"] {
+        let (plain, fast) = (over(medium(), "pump", operands, &data), over(medium(), "stream", operands, &data));
+        assert_eq!((fast.tally, &fast.said), (plain.tally, &plain.said), "{operands}");
+        assert!(fast.bytes == plain.bytes && fast.tally.read.full == 0, "{operands}");
+    }
+    let whole = over(medium(), "stream", "bs=1048577 iflag=fullblock", &data);
+    assert_eq!((whole.tally.read.full, whole.tally.read.partial), (0, 1));
+}
+
 #[test]
 fn an_error_of_the_pipe_is_that_of_the_plain_loop() {
     let data = pattern(300_000);
