@@ -208,6 +208,9 @@ fn usr1_in_a_blocked_write_counts_what_is_written_and_the_block_under_way() {
         (&["if=in", "bs=16k"], 16_384, 16_384),
         (&["if=in", "ibs=512", "obs=8192"], 512, 8192),
         (&["if=in", "ibs=8192", "obs=5000"], 8192, 5000),
+        // Its first piece fills the pipe.
+        (&["if=in", "ibs=4M", "obs=8192"], 4 << 20, 8192),
+        (&["if=in", "ibs=4M", "obs=8192", "conv=swab"], 4 << 20, 8192),
     ] {
         let mut dd = Running::dd(operands, dir.path());
         dd.until_it_waits();

@@ -30,8 +30,9 @@ pub(crate) struct Since {
     place: Option<Place>,
     /// Bytes that the sink has taken.
     taken: u64,
-    /// Bytes of an input record, and how many had been gathered before the first of this chunk.
+    /// Bytes of an input record, how many of those there are, and how many bytes had been gathered before the first one.
     ibs: u64,
+    records: u64,
     front: u64,
     /// Where the input stood.
     at: Option<u64>,
@@ -137,16 +138,15 @@ impl Gather {
         if records.is_empty() {
             return Ok(true);
         }
-        let mut since = self.begin(job, ibs, at);
-        job.monitor.tally.read.full += widen(records.len() / ibs);
+        let mut since = self.begin(job, ibs, widen(records.len() / ibs), at);
         match self.feed(job, records, &mut since) {
             Ok(()) => Ok(true),
             Err(cut) => self.go_back(job, since, Some(cut)).map(|()| false),
         }
     }
 
-    /// The state before a chunk whose records are read at `at`.
-    pub(crate) fn begin(&mut self, job: &Job<'_>, ibs: usize, at: Option<u64>) -> Since {
+    /// The state before a chunk of so many records that are read at `at`.
+    pub(crate) fn begin(&mut self, job: &Job<'_>, ibs: usize, records: u64, at: Option<u64>) -> Since {
         self.front.clear();
         self.front.extend_from_slice(self.blocks.held());
         Since {
@@ -154,14 +154,17 @@ impl Gather {
             place: job.converter.as_ref().map(Converter::place),
             taken: 0,
             ibs: widen(ibs),
+            records,
             front: widen(self.front.len()),
             at,
         }
     }
 
-    /// Passes on what was read of a chunk, which has been counted.
+    /// Passes on what was read of a chunk, whose records count as read from here on: also one that comes in pieces, since a
+    /// report amid it may not tell of blocks that were made of nothing.
     pub(crate) fn feed(&mut self, job: &mut Job<'_>, bytes: &mut [u8], since: &mut Since) -> Result<(), Cut> {
         let Job { sink, monitor, converter, .. } = job;
+        monitor.tally.read.full = since.tally.read.full + since.records;
         let put = match converter {
             None => self.put(bytes, sink, monitor, since),
             Some(converter) => converter.feed(bytes, &mut |run| {
@@ -205,17 +208,15 @@ impl Gather {
         Ok(())
     }
 
-    /// A signal ended the copy inside a chunk: what reached the file is counted, and for an unconverted copy the input
-    /// stands behind the records that went into that.
+    /// A signal ended the copy inside a chunk: what reached the file is counted, and the input stands behind the records that
+    /// count as read.
     fn stop(&mut self, job: &mut Job<'_>, since: &Since) -> Result<(), Halt> {
         let used = self.count(job, since);
-        if job.converter.is_none() {
-            step_back(job, since.at, used * since.ibs)?;
-        }
-        Ok(())
+        step_back(job, since.at, used * since.ibs)
     }
 
-    /// Counts what of a chunk reached the file; gives how many records went into that, where they are not converted.
+    /// Counts what of a chunk reached the file; gives how many records went into that, or where they are converted and nobody
+    /// knows, how many there are. Of a single one it is known.
     fn count(&mut self, job: &mut Job<'_>, since: &Since) -> u64 {
         let obs = widen(self.obs);
         let before = since.tally;
@@ -223,10 +224,10 @@ impl Gather {
         tally.written.full = before.written.full + since.taken / obs;
         tally.written.partial = before.written.partial + u64::from(!since.taken.is_multiple_of(obs));
         tally.bytes = before.bytes + since.taken;
-        let used = since.taken.saturating_sub(since.front).div_ceil(since.ibs);
-        if job.converter.is_none() {
-            tally.read.full = before.read.full + used;
-        }
+        let known = since.place.is_none() || since.records == 1;
+        let begun = since.taken.saturating_sub(since.front).div_ceil(since.ibs).min(since.records);
+        let used = if known { begun } else { since.records };
+        tally.read.full = before.read.full + used;
         used
     }
 
@@ -267,8 +268,10 @@ fn write(blocks: &[u8], obs: usize, sink: &mut Sink, monitor: &mut Monitor, sinc
     since.taken += widen(written);
     monitor.tally.sparse += skipped;
     outcome?;
-    monitor.tally.written.full = since.tally.written.full + since.taken / widen(obs);
-    monitor.tally.bytes = since.tally.bytes + since.taken;
+    // A block of which a piece went out counts when it is whole.
+    let blocks = since.taken / widen(obs);
+    monitor.tally.written.full = since.tally.written.full + blocks;
+    monitor.tally.bytes = since.tally.bytes + blocks * widen(obs);
     Ok(())
 }
 

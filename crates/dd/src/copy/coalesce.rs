@@ -116,7 +116,7 @@ pub(crate) fn run(job: &mut Job<'_>) -> Result<Outcome, Halt> {
 /// Moves a record that is larger than `piece`; false when the plain loop has to walk it again.
 fn in_pieces(job: &mut Job<'_>, gather: &mut Gather, piece: &mut [u8], ibs: usize) -> Result<bool, Halt> {
     let at = job.source.position();
-    let mut since = gather.begin(job, ibs, at);
+    let mut since = gather.begin(job, ibs, 1, at);
     let mut left = ibs;
     while left > 0 {
         let want = left.min(piece.len());
@@ -129,7 +129,6 @@ fn in_pieces(job: &mut Job<'_>, gather: &mut Gather, piece: &mut [u8], ibs: usiz
             return gather.go_back(job, since, None).map(|()| false);
         }
         left -= got;
-        job.monitor.tally.read.full += u64::from(left == 0);
         if let Err(cut) = gather.feed(job, &mut piece[..want], &mut since) {
             return gather.go_back(job, since, Some(cut)).map(|()| false);
         }

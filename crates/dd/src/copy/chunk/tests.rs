@@ -127,6 +127,47 @@ fn a_stop_in_a_piece_of_a_large_record_counts_the_record_in_part() {
     }
 }
 
+/// What is converted of a record that was read in part has gone out; the record is used up all the same.
+#[test]
+fn a_stop_in_a_piece_of_a_large_converted_record_leaves_the_input_behind_it() {
+    let operands = format!("ibs={LARGE} obs=512 conv=ucase");
+    // Where a piece is taken whole the stop is seen before the next one is read.
+    for (during, taken) in [(0, 700), (0, CHUNK), (1, 700), (2, 700), (2, CHUNK), (3, 5)] {
+        let stopped = stop(2 * LARGE, &operands, during, taken);
+        let bytes = during / 2 * LARGE + during % 2 * CHUNK + taken;
+        let begun = (during / 2 + 1) as u64;
+        assert!(stopped.bytes == pattern(bytes).to_ascii_uppercase(), "{} bytes for {bytes}", stopped.bytes.len());
+        let written = records((bytes / 512) as u64, u64::from(!bytes.is_multiple_of(512)));
+        assert_eq!((stopped.tally.bytes, stopped.tally.written), (bytes as u64, written));
+        assert_eq!((stopped.tally.read, stopped.at), (records(begun, 0), begun * LARGE as u64), "{during}, {taken}");
+    }
+}
+
+/// As a report between two pieces finds it.
+#[test]
+fn a_large_record_counts_from_its_first_piece_on_and_a_block_with_its_last() {
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    let to = tempfile::NamedTempFile::new().expect("a file");
+    for (operands, gather, halfway) in [
+        (format!("bs={LARGE}"), Gather::through(LARGE, CHUNK), 0),
+        (format!("ibs={LARGE} obs=8192"), Gather::new(8192, CHUNK), CHUNK / 8192),
+        (format!("ibs={LARGE} obs=8192 conv=ucase"), Gather::new(8192, CHUNK), CHUNK / 8192),
+    ] {
+        let operands = format!("if={} of={} {operands}", from.path().display(), to.path().display());
+        crate::testing::with_job(&operands, None, None, |job| {
+            let mut gather = gather.expect("memory");
+            let obs = gather.obs;
+            let mut since = gather.begin(job, LARGE, 1, Some(0));
+            for (piece, blocks) in [(CHUNK, halfway), (LARGE - CHUNK, LARGE / obs)] {
+                gather.feed(job, &mut pattern(piece), &mut since).expect("written");
+                let tally = job.monitor.tally;
+                assert_eq!((tally.read, tally.written), (records(1, 0), records(blocks as u64, 0)), "{operands}");
+                assert_eq!(tally.bytes, (blocks * obs) as u64, "{operands}");
+            }
+        });
+    }
+}
+
 #[test]
 fn a_stop_between_large_records_leaves_none_in_part() {
     let stopped = stop(2 * LARGE, &format!("bs={LARGE}"), 1, LARGE - CHUNK);
