@@ -693,22 +693,30 @@ struct Wanted {
     left_out: Option<&'static str>,
 }
 
+/// Whether the other end of a pipe is quick enough for who does not wait is not for the program to say; nor whether it is
+/// closed, for as long as a process that another thread is starting holds it too.
+fn was_impatient(job: &Job, seen: &Seen) -> bool {
+    (job.wish.iflag.contains(&"nonblock") || job.wish.oflag.contains(&"nonblock"))
+        && seen.stderr.contains("Resource temporarily unavailable")
+}
+
+/// Runs the job, and again if it would not wait.
+fn run_patiently(place: &Place, dd: &Dd, job: &Job) -> Seen {
+    let mut seen = place.run(dd, job);
+    for _ in 0..20 {
+        if !was_impatient(job, &seen) {
+            break;
+        }
+        seen = place.run(dd, job);
+    }
+    seen
+}
+
 /// Runs GNU dd's side, with the rules of the known differences.
 fn expected(place: &Place, gnu: &Dd, job: &Job) -> Wanted {
     let wish = &job.wish;
-    let mut wanted = Wanted { seen: place.run(gnu, job), applied: Vec::new(), left_out: None };
-    // Whether the other end of a pipe is quick enough for who does not wait is not for the program to say.
-    let impatient = |seen: &Seen| {
-        (wish.iflag.contains(&"nonblock") || wish.oflag.contains(&"nonblock"))
-            && seen.stderr.contains("Resource temporarily unavailable")
-    };
-    for _ in 0..20 {
-        if !impatient(&wanted.seen) {
-            break;
-        }
-        wanted.seen = place.run(gnu, job);
-    }
-    if impatient(&wanted.seen) {
+    let mut wanted = Wanted { seen: run_patiently(place, gnu, job), applied: Vec::new(), left_out: None };
+    if was_impatient(job, &wanted.seen) {
         wanted.left_out = Some("a non-blocking pipe that is not ready is waited for");
         return wanted;
     }
@@ -736,7 +744,7 @@ fn expected(place: &Place, gnu: &Dd, job: &Job) -> Wanted {
         instead = instead.with_conv(instead.wish.conv.iter().copied().filter(|word| *word != "sparse").collect());
     }
     if !wanted.applied.is_empty() {
-        wanted.seen = place.run(gnu, &instead);
+        wanted.seen = run_patiently(place, gnu, &instead);
     }
     let seen = &mut wanted.seen;
     let partial_in = seen.stderr.lines().any(|line| line.ends_with(" records in") && !line.contains("+0 "));
@@ -979,7 +987,7 @@ fn random_jobs_equal_gnu_dd() {
                     }
                     let job = Job::random(&mut Random::of_job(seed, number), profile);
                     let wanted = expected(&theirs, gnu, &job);
-                    let got = ours.run(dd, &job);
+                    let got = run_patiently(&ours, dd, &job);
                     let went = !refused(&wanted.seen);
                     let mut report = report.lock().unwrap();
                     report.run += 1;
