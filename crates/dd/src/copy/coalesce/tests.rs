@@ -148,8 +148,9 @@ fn a_chunk_is_whole_records_and_where_sizes_allow_it_whole_blocks() {
         (CHUNK + 1, 512, false, CHUNK + 1),
         (usize::MAX, usize::MAX, true, usize::MAX),
     ] {
-        assert_eq!(chunk_len(ibs, obs, identity), want, "{ibs} {obs} {identity}");
+        assert_eq!(chunk_len(CHUNK, ibs, obs, identity), want, "{ibs} {obs} {identity}");
     }
+    assert_eq!(chunk_len(CHUNK / 2, 1000, 3000, true), 522_000);
     assert_eq!((lcm(4, 6), lcm(6, 4), lcm(7, 7), lcm(1, 9)), (Some(12), Some(12), Some(7), Some(9)));
     assert_eq!(lcm(usize::MAX, usize::MAX - 1), None);
 }
@@ -182,6 +183,21 @@ fn what_is_smaller_than_a_chunk_or_very_large_is_worth_it_and_so_is_a_cache_that
         format!("ibs={LARGE} obs={}", LARGE + 1),
     ] {
         assert!(!pays(&operands), "{operands}");
+    }
+}
+
+#[test]
+fn what_goes_nowhere_stays_in_the_processors_cache() {
+    let from = tempfile::NamedTempFile::new().expect("a file");
+    let file = from.path().display().to_string();
+    for (ends, bs, wanted) in [
+        ("if=/dev/zero of=/dev/null", 512, CHUNK / 2),
+        ("if=/dev/zero of=/dev/null", CHUNK / 2, CHUNK / 2),
+        ("if=/dev/zero of=/dev/null", CHUNK / 2 + 1, CHUNK),
+        (&format!("if={file} of=/dev/null"), 512, CHUNK),
+        (&format!("if=/dev/zero of={file}"), 512, CHUNK),
+    ] {
+        assert_eq!(with_job(&format!("{ends} bs={bs}"), None, None, |job| most(job)), wanted, "{ends} bs={bs}");
     }
 }
 
