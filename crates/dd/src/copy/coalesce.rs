@@ -19,7 +19,7 @@ use crate::facts::Kind;
 use crate::plan::{Cache, Holes, OnError};
 use crate::units::widen;
 
-/// So much of an output block is gathered here at most; more only where it need not be.
+/// An output block of more than so many bytes is not gathered here, nor a record of more out of a pipe (`stream`).
 pub(super) const GATHERED: usize = 8 << 20;
 /// From so many bytes on a record in pieces is faster than at once. Measured, 512 MiB into a new file, in pieces against at
 /// once: 4 MiB equal, 16 MiB 161 against 198 ms, 64 MiB 153 and 231, 256 MiB 156 and 282 (GNU dd 284); 9 shuffled runs.

@@ -31,6 +31,19 @@ fn run(way: &str, from: &Path, to: &Path, rest: &str) -> Ran {
     dd(&operands).forced(way).run()
 }
 
+/// A device of old bytes that cannot be written at `bad` sectors, and the file system that it is on, which has to be let go last.
+fn disk_that_is_bad_at(bad: &[Range<u64>]) -> Result<(FaultFs, Loop), String> {
+    let fs = FaultFs::mount()?;
+    fs.put("out", &old());
+    fs.direct();
+    for sectors in bad {
+        fs.rule(Rule::on("out", Op::Write).sectors(sectors.clone()));
+    }
+    let disk = Loop::attach(&fs.path("out"), 512, Access::ReadWrite)?;
+    disk.divide_requests(REQUEST);
+    Ok((fs, disk))
+}
+
 /// Some pieces went that way, and what is told is in the output: at least all whole records before byte `first`, and nothing
 /// from there on. Behind it each byte is the old one or the new one.
 #[track_caller]
@@ -57,14 +70,7 @@ fn a_bad_place_of_an_output_device_ends_the_copy_there_with_true_counts() {
     for way in WAYS {
         for bad in BAD {
             for (bs, rest) in [(65_536, "bs=64k oflag=direct"), (4096, "bs=4k iflag=direct oflag=direct conv=fsync")] {
-                let fs = or_skip!(FaultFs::mount());
-                fs.put("out", &old());
-                fs.direct();
-                for sectors in *bad {
-                    fs.rule(Rule::on("out", Op::Write).sectors(sectors.clone()));
-                }
-                let disk = or_skip!(Loop::attach(&fs.path("out"), 512, Access::ReadWrite));
-                disk.divide_requests(REQUEST);
+                let (fs, disk) = or_skip!(disk_that_is_bad_at(bad));
                 make_cold(&from);
                 let ran = run(way, &from, disk.path(), rest).fails();
                 let got = fs.contents("out").expect("it is there");
@@ -84,14 +90,7 @@ fn a_bad_place_of_an_output_device_is_met_by_the_sync_at_the_latest() {
     fs::write(&from, &data).expect("written");
     for way in WAYS {
         for bad in BAD {
-            let fs = or_skip!(FaultFs::mount());
-            fs.put("out", &old());
-            fs.direct();
-            for sectors in *bad {
-                fs.rule(Rule::on("out", Op::Write).sectors(sectors.clone()));
-            }
-            let disk = or_skip!(Loop::attach(&fs.path("out"), 512, Access::ReadWrite));
-            disk.divide_requests(REQUEST);
+            let (fs, disk) = or_skip!(disk_that_is_bad_at(bad));
             make_cold(&from);
             let ran = run(way, &from, disk.path(), "bs=64k").fails();
             assert!(ran.moved_by(way) >= PIECE as u64, "{way} moved {}: {}", ran.moved_by(way), ran.show());
